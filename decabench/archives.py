@@ -48,7 +48,7 @@ class Member:
     kind: Literal["file", "folder", "other"]
     """`other` is anything except a regular file or folder, such as a link, a device or an encrypted file."""
     read: Callable[[int], bytes]
-    """Reads up to the given number of bytes. Can only be called before the next member is requested."""
+    """Reads up to the given number of bytes. Call it before you request the next member."""
 
 
 def is_zip(path: Path) -> bool:

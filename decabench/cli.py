@@ -169,7 +169,7 @@ class _Cli(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], *given: Any, **settings: Any
     ) -> click.Context:
-        """Parse the options before the command name."""
+        """Parse the options that precede the command name."""
         # If an invalid option comes before --json, click never reads --json, but errors should still be JSON.
         before = args[: args.index("--")] if "--" in args else args
         meta = {"decabench.json_errors": "--json" in before, "decabench.color": _color_of_environment()}
@@ -390,7 +390,7 @@ cli.params += _shared_options()
 class _Output(io.FileIO):
     """Standard output.
 
-    Write errors name the file `_OUTPUT`, to distinguish them from errors in other files.
+    If a write fails, the error names the file `_OUTPUT`, to distinguish it from errors in other files.
     """
 
     def write(self, data: ReadableBuffer, /) -> int:

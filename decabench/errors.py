@@ -35,7 +35,7 @@ class MissingDataError(DataError):
 
 
 class StorageError(DataError):
-    """A file can't be written, for example for lack of space or permission."""
+    """A file or folder can't be read or written, for example for lack of space or permission."""
 
 
 class SubmissionError(DecabenchError):

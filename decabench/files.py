@@ -67,7 +67,7 @@ _ADVICE: Mapping[int | None, str] = {
     errno.EXDEV: "Choose a folder that is on a single file system",
     errno.ENOLCK: "Choose a folder on a file system that supports locks",
 }
-"""Advice for errors that choosing another folder may not fix."""
+"""Advice for errors that may also occur in another folder."""
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 _OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
@@ -86,8 +86,8 @@ def is_refused_write(error: BaseException) -> bool:
 def explain_refusal(error: OSError, verb: str = "used", path: Path | None = None, elsewhere: str = "") -> str:
     """Return a sentence that says which file caused a system error, why, and what to do.
 
-    `path` is the file in use, unless the error names a different file. `elsewhere` is the advice for errors that
-    choosing another folder would fix.
+    `path` is the file in use, unless the error names a different file. `elsewhere` is the advice for errors that can be
+    fixed by choosing another folder.
     """
     named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
     for part in (named, *named.parents) if named else ():
@@ -239,9 +239,9 @@ _PREFIX, _SUFFIX = ".decabench-", ".tmp"
 _TEMPORARY = re.compile(r"\.decabench-.+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
 _LONGEST_NAME = 200
-"""The maximum number of bytes of a file's name that its temporary name includes.
+"""The maximum length of the original name within a temporary file's name, in bytes.
 
-Whole file names can have at most 255 bytes.
+A whole file name can have at most 255 bytes.
 """
 
 _OLD_SECONDS = 24 * 3600

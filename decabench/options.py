@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field
 from typing import Any
 
 REQUIRED = MISSING
-"""The default of an option that must be given."""
+"""The default of a required option."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class OptionInfo:
     parse: Callable[[str], Any] | None = None
     """Converts the typed string to a value. Raises ValueError if the string is invalid."""
     type: Any = None
-    """A click type, for a file or folder."""
+    """The click type of a file or folder."""
     complete: Callable[..., list[str]] | None = None
-    """A function for shell completion, as click calls it."""
+    """A shell completion function, called with click's arguments."""
     variable: str | None = None
     """An additional environment variable for the value."""
 

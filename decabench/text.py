@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 _ERROR_LENGTH = 300
-"""The maximum number of characters of an exception's message to show. Some contain a whole tensor or web page."""
+"""The maximum number of characters to show of an exception's message, which can contain a whole tensor or web page."""
 
 
 _SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
@@ -31,12 +31,12 @@ def excerpt(text: str, limit: int = 200) -> str:
 
 
 def quoted(text: str, width: int = 60) -> str:
-    """Return a quoted string, shortened to `width` characters, with control characters escaped."""
+    """Shorten a string to `width` characters, put it in quotation marks, and escape control characters."""
     return repr(text if len(text) <= width else text[: width - 1] + "…")
 
 
 def kind_of(value: object, nothing: str = "missing") -> str:
-    """Describe a JSON value for a message, for example as `true`, `the number 3` or `a list`."""
+    """Describe a JSON value in words, such as `true`, `the number 3` or `a list`, or `nothing` for null."""
     if value is None:
         return nothing
     if isinstance(value, bool):
@@ -48,7 +48,7 @@ def kind_of(value: object, nothing: str = "missing") -> str:
 
 
 def short_list(names: Sequence[str]) -> str:
-    """Join names with commas, shortening lists of more than six to `a, b, …, z (26 files)`."""
+    """Join names with commas. More than six names become `a, b, …, z (26 files)`."""
     if len(names) <= 6:
         return ", ".join(names)
     return f"{', '.join(names[:2])}, …, {names[-1]} ({len(names)} files)"
@@ -81,9 +81,7 @@ def printable(text: str) -> str:
 
 
 _ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Matches characters that affect a terminal (escapes, bells, carriage returns, tabs, text direction),
-and surrogates.
-"""
+"""Matches surrogates, and characters that affect a terminal, such as escapes, bells, tabs and text direction marks."""
 
 _SHORT = {"\t": r"\t", "\r": r"\r"}
 

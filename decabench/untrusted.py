@@ -44,7 +44,7 @@ _DIGITS = 250
 
 
 def parse_json(text: str, surrogates: bool = False) -> Any:
-    """Parse JSON, rejecting repeated keys, NaN and numbers outside the range of a float.
+    """Parse JSON, rejecting repeated keys, NaN, deep nesting, and numbers outside the range of a float.
 
     Unpaired surrogates are rejected unless `surrogates` is set.
     """
@@ -122,7 +122,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _check_depth(value: Any) -> None:
-    """Raise ValueError if a value is nested too deeply. Checks level by level, because recursion could overflow."""
+    """Raise ValueError for a value nested too deeply. Levels are checked in turn, because recursion could overflow."""
     level = [value]
     for _ in range(DEPTH + 1):
         level = [inner for outer in level for inner in _values_in(outer)]

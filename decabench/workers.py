@@ -41,7 +41,7 @@ def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 class _Pool(ProcessPoolExecutor):
-    """A pool whose workers ignore Ctrl-C from their first instruction."""
+    """A pool whose workers ignore Ctrl-C from the moment they start."""
 
     # Any call to `submit` may start a worker. A spawned process inherits the signal mask, but a handler that the worker
     # sets itself would come too late.

@@ -137,7 +137,7 @@ _MORE = (
 )
 """(name, description, decimal places) of each optional column.
 
-A value is the sum or mean over the tasks that report it.
+A value is a sum, mean or percentage over the entry's tasks.
 """
 
 
@@ -285,8 +285,8 @@ def units_data(
 ) -> dict[str, Any]:
     """Return the contribution of each unit to the scores of one row, `table.compared_rows[index]`.
 
-    For tasks with hidden labels, return the significance tests that compare this row with the others instead.
-    Contributions have full precision if a task has at most 256 different values, and single precision
+    For tasks with hidden labels, the significance tests that compare this row with the others are returned instead.
+    Contributions have up to 12 significant digits if a task has at most 256 different values, and single precision
     otherwise.
     """
     row, names = table.compared_rows[index], board.public(table.split)
@@ -400,15 +400,15 @@ def describe_board(board: Board, pages: Mapping[str, str], refused: Sequence[Ref
 
 
 def board_json(described: Mapping[str, Any]) -> str:
-    """Return a described board as JSON."""
+    """Return the result of `describe_board` as JSON."""
     return json.dumps(described, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
 def board_csv(described: Mapping[str, Any]) -> str:
-    """Return the description of a board as CSV, with a line for each system, run and refused file.
+    """Return the result of `describe_board` as CSV, with a line for each system, run and refused file.
 
-    Each score is followed by its interval and its units. Rows from papers are left out. Refused files are
-    named by their paths. Text that a spreadsheet would treat as a formula is prefixed with an apostrophe.
+    Each score is followed by its interval and its units. Rows from papers are left out. Refused files are named by
+    their paths. Text that a spreadsheet would treat as a formula is prefixed with an apostrophe.
     """
     tasks = described["suite"]["tasks"]
     file = io.StringIO()

@@ -83,7 +83,7 @@ class Entry:
     files: Mapping[tuple[str, str], PredictionFile] = field(default_factory=dict)
     """The answer files by (task, split), if the submission is a folder; otherwise empty."""
     total: float | None = None
-    """The suite's total, or None unless all tasks of the suite are scored."""
+    """The suite's total, or None if a task has no score or the suite has no total."""
     interval: tuple[float, float] | None = None
     """The 95% interval of the total."""
     apart: str = ""
@@ -202,7 +202,7 @@ class Column:
 
     @property
     def digits(self) -> int:
-        """The number of decimal places shown: 1 for wide scales, 3 for narrow and unbounded scales."""
+        """The number of decimal places shown: 1 for bounded scales of at least 20 points, otherwise 3."""
         return 1 if 20 <= self.high - self.low < math.inf else 3
 
     @property
@@ -254,7 +254,7 @@ class Cell:
     interval: str = ""
     """The formatted interval, for example `48.1–51.9`. Empty if unknown."""
     value: float | None = None
-    """The score, or None for a limited run, which is never compared."""
+    """The score. None for an unscored task or a limited run, which is never compared."""
     units: str = ""
     """The number of units behind the interval, for example `48 articles (41.2 effective)`. Empty if unknown."""
     deviation: float | None = None
@@ -291,7 +291,7 @@ class Row:
     state: State
     """How complete the results are."""
     total: str
-    """The formatted total. Empty unless the results are complete."""
+    """The formatted total. Empty if `value` is None."""
     cells: tuple[Cell, ...]
     """The cells, in the order of the tasks."""
     remarks: tuple[str, ...]
@@ -299,7 +299,7 @@ class Row:
     mark: str
     """`baseline`, `ceiling` or an empty string."""
     value: float | None = None
-    """The total, or None unless the results are complete."""
+    """The total, or None for incomplete results or a suite without a total."""
     interval: tuple[float, float] | None = None
     """The interval of the total."""
     interval_text: str = ""
@@ -331,7 +331,7 @@ class DataLine:
     Can be empty.
     """
     count: str
-    """The number of examples, if known, for example `1,000 of 10,570`."""
+    """The number of examples, out of those published if known, as in `1,000 of 10,570`."""
     is_subset: bool
     """Whether fewer examples were scored than the dataset officially has."""
     fingerprint: str
@@ -385,7 +385,7 @@ class Standings:
 
     @property
     def notes(self) -> dict[str, list[str]]:
-        """The notes on the data, and the tasks that each note applies to."""
+        """The tasks that each note on the data applies to, by note."""
         return names_by_reason((line.task, line.note) for line in self.data if line.note)
 
     @cached_property
@@ -433,7 +433,7 @@ class Board:
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether a higher total is better. All metrics of a suite have the same direction."""
+        """Whether a higher total is better. All metrics in a total have the same direction."""
         known = [column.higher_is_better for column in self.columns if column.metric]
         return any(known) or not known
 

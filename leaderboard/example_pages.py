@@ -1,11 +1,12 @@
 """The examples behind scores, for a board and for the page of `decabench show`.
 
-`static/examples.js` loads the following files from `data/` when it needs them. Texts and answers are split
-into pieces, so that a page of examples loads quickly:
+`static/examples.js` loads the following files from `data/` when it needs them. Texts and answers are split into pieces,
+so that a page of examples loads quickly. On a board, they are:
 
-    texts/<task>.js      ids, fields to filter by, and how many systems got each example right
-    texts/<task>-<n>.js  questions, contexts and gold answers
-    answers/<system>/    a system's answers, with verdicts, scores, lengths and flags
+    texts/<task>-<split>.js         ids, fields to filter by, and how many systems got each example right
+    texts/<task>-<split>-<n>.js     questions, contexts and gold answers
+    answers/<system>/<task>.js      a system's verdicts, scores, answer lengths and flags
+    answers/<system>/<task>-<n>.js  a system's answers
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ _MOST_BEFORE = 12
 """The maximum number of earlier examples to show, such as the previous turns of a dialogue."""
 
 _MOST_LABELS = 60
-"""The maximum number of values for a filter field."""
+"""The maximum number of values for a filter field. Fields with more are left out."""
 
 _QUESTIONS = frozenset("what which who whom whose when where why how is are was were do does did can".split())
 

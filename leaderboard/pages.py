@@ -38,7 +38,7 @@ CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'"
 )
-"""The content security policy of every page, which only allows files from the site itself."""
+"""The content security policy of every page, which allows only the site's own files and `data:` images."""
 
 _HERE = Path(__file__).parent
 
@@ -46,7 +46,7 @@ _LONGEST = 60
 """The maximum length of a page's name, not counting a digest."""
 
 _ANSWER_KINDS = ("unparseable", "refused", "truncated", "context_cut")
-"""The problems with answers that are counted on a submission's page."""
+"""The kinds of problematic answers that a submission's page counts."""
 
 _SIZES = (
     ("under 100M", 0, 10**8),
@@ -54,7 +54,7 @@ _SIZES = (
     ("1B to 10B", 10**9, 10**10),
     ("10B and more", 10**10, 10**18),
 )
-"""(label, minimum, limit): ranges of parameter counts to filter by. The limit itself is outside the range."""
+"""(label, minimum, limit) of each range of parameter counts to filter by. The limit is outside the range."""
 
 
 _MOST_EMBEDDED = 20
@@ -325,8 +325,8 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 def name_pages(keys: Sequence[str]) -> dict[str, str]:
     """Return page names for rows, tasks or suites. For example, `mqan/validation` becomes `mqan-validation`.
 
-    A name usually depends only on its key, so that links stay valid. Only if several keys would get the
-    same name, a digest of the key is added to each of these names.
+    A name usually depends only on its key, so that links stay valid. If several keys would get the same name, a digest
+    of the key is added to each of these names.
     """
     stems = {key: _stem(key) for key in keys}
     counts = Counter(stems.values())

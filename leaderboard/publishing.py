@@ -1,9 +1,9 @@
 """Publish a site, and list what changed since the previous build.
 
-A site is built next to the earlier site, and two renames swap them. If a build is killed, the earlier
-site remains; if it is killed between the two renames, the next build restores it. A folder is only
-replaced if it is a site: `site.json` lists its files. Other files at the top of the folder, such as
-`CNAME`, are carried over. Anything else that isn't part of the site stops the build.
+A site is built next to the earlier site, and two renames swap them. If a build is killed, the earlier site remains; if
+it is killed between the two renames, the next build restores it. A folder is replaced only if it is a site, with a
+`site.json` that lists its files. Other files at the top of the folder, such as `CNAME`, are carried over. Anything else
+that isn't part of the site stops the build.
 """
 
 from __future__ import annotations
@@ -168,15 +168,15 @@ def _read_names(site: Path) -> Mapping[str, int]:
 Build = dict[str, Any]
 """A build's `date` and its `changes`.
 
-Each change has the title of the `board`, the row's `page` and `name`, and `words` that describe the change.
+Each change has the title of the `board`, the `page` and `name` of the row, and a description in `words`.
 """
 
 
 def list_builds(boards: Mapping[str, Mapping[str, Any]], site: Path) -> list[Build]:
-    """Return the builds that changed something, newest first.
+    """Return up to 50 builds that changed something, newest first.
 
-    `boards` contains the new boards as JSON values, by file name. The earlier boards and builds are read from the
-    site at `site`, if there is one.
+    `boards` contains the new boards as JSON values, by file name. The earlier boards and builds are read from the site
+    at `site`, if there is one.
     """
 
     def read(name: str) -> Any:

@@ -2,26 +2,24 @@
 
 The rules:
 
-1. A table contains the results of one suite on one split, with the same data and the same metric for each
-   task.
-2. A result is complete if every task of the suite with public labels on that split is scored. If the labels
-   of some tasks are hidden, the total is the sum or mean over the public tasks, and is called `Total` instead
-   of, for example, `decaScore`.
-3. Complete results are ranked by their total. Results that do not differ significantly share a rank, for
-   example 1, 1, 3. Results that can't be tested, because they have no statistics on the same units, also
-   share a rank.
-4. Only verified scores are ranked, unless `rank_reported` is set. Even then, results with reported
-   scores on hidden labels are not ranked. Results that are reported, on other data, or for other
-   wordings of the questions are listed separately at the end of their table.
-5. Incomplete results are not ranked. Below the complete results come partial results, sorted by the
-   number of scored tasks and then by their partial total. They are followed by results with a
-   failed task, in the same order, and by results without any score. The score of a limited run is
-   shown with the number of examples answered and is not part of any total.
-6. A predictor that sees the answers (`oracle`) is a ceiling, and a simple rule (`majority`, ...) is a
-   floor. Both are listed separately, without a rank.
+1. A table contains the results of one suite on one split, with the same data and the same metric for each task.
+2. A result is complete if every task of the suite with public labels on that split is scored. If the labels of some
+   tasks are hidden, the total is the sum or mean over the public tasks, and is called `Total` instead of, for example,
+   `decaScore`.
+3. Complete results are ranked by their total. Results that do not differ significantly share a rank (1, 1, 3). Results
+   that can't be tested, because they have no statistics on the same units, also share a rank.
+4. Only verified scores are ranked, unless `rank_reported` is set. Even then, results with reported scores on hidden
+   labels are not ranked. Unranked reported results, and results on other data or for other wordings of the questions,
+   are listed separately at the end of their table.
+5. Incomplete results are not ranked. Partial results follow the complete results, sorted by the number of scored tasks
+   and then by their partial total. After them come results with a failed task, in the same order, and then results
+   without any score. The score of a limited run is shown with the number of examples answered and is not part of any
+   total.
+6. A predictor that sees the answers (`oracle`) is a ceiling, and a simple rule (`majority`, ...) is a floor. Both are
+   listed separately, without a rank.
 7. A suite without a total has no ranks. Its complete results are sorted by name.
-8. Runs of one system that differ only in their seeds share one row with their mean scores. The row is ranked and
-   tested as one system. The runs are listed below it and have no ranks.
+8. Runs of one system that differ only in their seeds share one row with their mean scores. The row is ranked and tested
+   as one system. The runs are listed below it and have no ranks.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class SendingLimits:
         Args:
             files: The number of files.
             size: Their total size in bytes.
-            used: The number of submissions that count towards the quota.
+            used: The number of earlier submissions that count toward the quota.
         """
         faults = []
         if self.quota and used >= self.quota[0]:
@@ -204,7 +204,7 @@ def take_queue(queue: Path, submissions: Path) -> list[Path]:
 
 
 def queue_fault(place: Path, results: Path, now: datetime, limits: SendingLimits) -> str:
-    """Return why a queued submission is refused without being opened, or an empty string.
+    """Return why a queued submission is refused unopened, or an empty string if it isn't.
 
     `results` is the folder with the outcomes of earlier submissions.
     """
@@ -268,10 +268,7 @@ class ReviewedScore:
     difference: str = ""
     """The score minus the best score of the other systems."""
     p: str = ""
-    """The two-sided p-value of that difference, adjusted for multiple comparisons.
-
-    The adjustment covers all pairs on the board.
-    """
+    """The two-sided p-value of `difference`, adjusted for multiple comparisons across all pairs on the board."""
     counts: str = ""
     """The number of scored answers, and how many of them are empty."""
 
@@ -359,7 +356,7 @@ def review_submissions(
 
 
 def _examine_in_time(place: Path, path: str, options: ScoringOptions, seconds: float) -> Review:
-    """Check and score a submission in a process that is killed after a number of seconds."""
+    """Check and score a submission in a process that is killed after `seconds`."""
     others = active_children()
     try:
         with process_pool(1) as pool:

@@ -89,7 +89,7 @@ class BoardOptions:
     """The options for building a site. `write_leaderboard` accepts the same options by name."""
 
     home: str | Path | None = None
-    """The folder of prepared data, which answers are scored on."""
+    """The folder with the prepared data that answers are scored on."""
     suites: str | Sequence[str] = ()
     """The suites to build boards for. By default, the suites that `include` defines, or the decathlon."""
     include: Paths = ()
@@ -474,11 +474,11 @@ def _with_total(entry: Entry) -> Entry:
 
 
 def _guard(entry: Entry, keeper: Keeper) -> Entry:
-    """Round scores on hidden labels as on the pages, and remove digests that reveal labels.
+    """Round scores for hidden labels to the precision of the pages, and remove digests that reveal labels.
 
-    At full precision, a score such as a mean error can reveal several labels. If answers are nearly
-    perfect, their digest can be used to check guesses of the labels. A fingerprint that was computed
-    before the labels were hidden has the same problem, because it contains no secret.
+    At full precision, a score such as a mean error can reveal several labels. If answers are nearly perfect, their
+    digest can be used to check guesses of the labels. A fingerprint that was computed before the labels were hidden has
+    the same problem, because it contains no secret.
     """
     hidden = {name: task for name, task in entry.tasks.items() if keeper.hides(name, entry.split)}
     if not hidden:

@@ -90,12 +90,12 @@ def write_leaderboard(
 ) -> Path:
     """Score the submissions in a folder, write the site to `output`, and return the path of its `index.html`.
 
-    `submissions` can also be a single submission. Answers are scored on the data in `home`, whose ledger
-    provides earlier scores of the same answers. The site replaces an earlier site at `output` as a whole,
-    and the same input always produces the same bytes. The options are the other fields of `BoardOptions`.
+    `submissions` can also be a single submission. Answers are scored on the data in `home`, unless the ledger there
+    already has their scores. The site replaces an earlier site at `output` as a whole, and the same input always
+    produces the same bytes. The options are the other fields of `BoardOptions`.
 
-    Raises LeaderboardError if the folder of submissions doesn't exist or `output` is not a site,
-    StorageError if the site can't be written, and UnknownNameError for an unknown suite.
+    Raises LeaderboardError if the folder of submissions doesn't exist or `output` contains files that can't be replaced
+    or kept, StorageError if the site can't be written, and UnknownNameError for an unknown suite.
     """
     return build_leaderboard(submissions, output, BoardOptions(home, **options)).index
 

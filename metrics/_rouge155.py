@@ -243,16 +243,15 @@ def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
 
 
 def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[str, int]) -> list[int]:
-    """Return the positions in the reference of its LCS with the candidate, last first.
+    """Return the positions of the reference's tokens on its LCS with the candidate, last first.
 
-    If several common subsequences are equally long, this function chooses the same one as the Perl
-    script. In the table of LCS lengths, rows are the reference's tokens and columns the candidate's,
-    and the traceback moves up if there is a tie.
+    If several common subsequences are equally long, this function chooses the same one as the Perl script. In the table
+    of LCS lengths, rows are the reference's tokens and columns the candidate's, and the traceback moves up if there is
+    a tie.
 
-    A row is stored as an integer (Hyyrö 2004) in which bit j is clear if the length in column j + 1 is
-    one more than in column j. A length can therefore be read by counting bits, and computing a row
-    takes a single addition. `places` must contain the result of `_find_places` for the candidate and
-    all tokens in the reference.
+    A row is stored as an integer (Hyyrö 2004) in which bit j is clear if the length in column j + 1 is one more than in
+    column j. A length can therefore be read by counting bits, and computing a row takes a single addition. `places`
+    must contain the result of `_find_places` for the candidate and all tokens in the reference.
     """
     rows = _lcs_rows(reference, places, len(candidate))
     marked = []

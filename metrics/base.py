@@ -34,7 +34,8 @@ class UnknownNameError(DecabenchError, ValueError):
 
 
 _MOST_NAMED = 20
-"""How many known names to list in an UnknownNameError. If there are similar names, longer lists are left out."""
+"""The maximum number of known names to list in an UnknownNameError. Longer lists are cut, or left out if there are
+similar names."""
 
 
 def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
@@ -46,7 +47,7 @@ def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def require_name(name: str, known: Iterable[str], kind: str) -> str:
-    """Return `name` if it is known, or raise UnknownNameError. `kind` is what the name refers to, such as `task`."""
+    """Return `name` if it is known, or raise UnknownNameError. `kind` is the kind of name, such as `task`."""
     names = list(known)
     if name in names:
         return name
@@ -178,7 +179,7 @@ class Metric:
     empty_may_be_right: bool = False
     """Whether an empty answer can be right. If so, refused answers are passed as REFUSED, which is never right."""
     packages: tuple[str, ...] = ()
-    """PyPI names of the packages that do the counting. Their versions are part of the full signature."""
+    """The PyPI names of the packages that `statistics` uses. Their versions are part of the full signature."""
     depends_on_others: bool = False
     """Whether an example's contribution to the main score depends on other predictions, as it does for ranks."""
     class_columns: tuple[str, ...] = ()

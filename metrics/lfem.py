@@ -85,8 +85,8 @@ def parse_query(text: str, header: Sequence[str]) -> LogicalForm | None:
 def _read_selection(words: Sequence[str], names: Sequence[str]) -> tuple[int | None, int]:
     """Read (column, aggregator) from the words between `select` and `from table`.
 
-    Raises KeyError if the words neither are a column nor start with an aggregator, and IndexError if
-    there are no words.
+    Raises KeyError if the words are not a column and don't start with an aggregator, and IndexError if there are no
+    words.
     """
     whole = _find_column(" ".join(words), names)
     if whole is not None:
@@ -175,7 +175,7 @@ class Table:
     def _query(self, form: LogicalForm) -> tuple[str, dict[str, Any]]:
         """Return an SQL statement and its values.
 
-        If a column has several conditions, they all use its last value, as in WikiSQL's DBEngine.
+        If a column has several conditions, they all use the last condition's value, as in WikiSQL's DBEngine.
         """
         if form.select is None:
             raise ValueError("no column")
@@ -263,9 +263,9 @@ def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str
 
 
 def _find_fault(reference: Reference) -> str:
-    """Describe the fault if a gold query isn't parsed into its gold form.
+    """Describe the fault of a gold query, or return an empty string if it is parsed into its gold form.
 
-    Such queries are still scored, as in decaNLP 2018.
+    Faulty queries are still scored, as in decaNLP 2018.
     """
     read = parse_query(reference.answers[0], _require(reference, "header"))
     return "" if read == LogicalForm.from_sql(_require(reference, "sql")) else _UNREADABLE

@@ -49,7 +49,7 @@ def token_f1(prediction: str, answer: str) -> float:
 
 
 _FEW = 8
-"""Up to this number of words, counting each word separately is faster than building a Counter."""
+"""The word count up to which counting each word separately is faster than building a Counter."""
 
 _SCORES = ("nf1", "nf1_empty_match", "em", "nem")
 

@@ -10,7 +10,7 @@ _NULL = "unanswerable"
 
 
 def _read(text: str) -> str:
-    """Normalize an answer, turning `unanswerable` into an empty string, as in the official files."""
+    """Normalize an answer. `unanswerable` becomes an empty string, as the official scorer expects."""
     normalized = normalize(text)
     return "" if normalized == _NULL else normalized
 

@@ -13,11 +13,11 @@ _SHORT = 150
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """Return the smallest number of edits and the mean length of the references, for each segment.
+    """Return the smallest number of edits and the mean reference length, in words, of each segment.
 
-    sacrebleu takes a minute for an answer of 2,000 words, so one submission could block a leaderboard.
-    Answers that have more than 150 words and are more than twice as long as their longest reference are
-    compared without shifts, which takes milliseconds. Their rate is above 100 either way.
+    sacrebleu takes a minute for an answer of 2,000 words, so one submission could block a leaderboard. Answers that
+    have more than 150 words and are more than twice as long as their longest reference are compared without shifts,
+    which takes milliseconds. Their rate is above 100 either way.
     """
     scorer = load_scorer("TER")()
     rows: list[Row] = []

@@ -96,7 +96,7 @@ class Request:
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def keeps(self, record: SplitRecord, task: Task) -> bool:
-        """Whether to keep a split that was prepared from a mirror, because the request names no source.
+        """Whether the request names no source, so that a split prepared from a mirror is kept.
 
         A split that was prepared by an earlier version of the task's reader is not kept.
         """

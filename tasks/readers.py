@@ -163,7 +163,7 @@ def one_token(record: Record, column: int) -> str:
 def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
     """Yield the items of a list in a large JSON document as records, without reading the whole document at once.
 
-    `prefix` is the place of the items in ijson's notation, for example `data.item`. `kind` names an item in error
+    `prefix` is the path of the items in ijson's notation, for example `data.item`. `kind` names an item in error
     messages. Raises DataError if the document is not valid JSON.
     """
     import ijson

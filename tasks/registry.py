@@ -157,10 +157,10 @@ def choose_tasks(given: Iterable[str], suite: str | None = None, include: Paths 
 
 
 def known_tasks(include: Paths = ()) -> dict[str, Task]:
-    """Return all tasks by name: built-in, from installed packages, and from the included files.
+    """Return all tasks by name: the built-in tasks, and those of installed packages and included files.
 
-    A broken package only causes a warning. Raises UnknownNameError or DataError for an included file that
-    can't be used.
+    A broken package only causes a warning. Raises UnknownNameError or DataError for an included file that can't be
+    used.
     """
     return _known(Task, TASKS, _all_included(include))
 

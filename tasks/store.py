@@ -48,13 +48,13 @@ _COLUMNS = ("id", "question", "context", "answers", "units", "meta")
 _GOLD = ["id", "answers", "units", "meta"]
 """The columns needed for scoring."""
 _FEW = 50_000
-"""`References` keeps the items of a split in memory if it has at most this many examples."""
+"""The maximum number of examples for which `References` keeps the items of a split in memory."""
 _LISTS = ("answers", "units")
 _KINDS = {name: "list of strings" if name in _LISTS else "string" for name in _COLUMNS}
 
 
 def home_folder(given: str | Path | None = None) -> Path:
-    """Return the folder for prepared data: `given`, $DECABENCH_HOME or the user's data folder, in this order."""
+    """Return the folder for prepared data: `given`, $DECABENCH_HOME or the user's data folder, in that order."""
     chosen = given or os.environ.get("DECABENCH_HOME")
     if chosen:
         return Path(chosen).expanduser()
@@ -98,7 +98,7 @@ class SplitRecord:
     """The `check_digest` of the parquet file when it was written."""
 
     def check_digest(self, path: Path) -> str:
-        """Return a sha256 that changes if the parquet file or any of this record's digests changes."""
+        """Return a sha256 that changes if the parquet file, the fingerprint or the units' digest changes."""
         with read_errors(path):
             found = path.stat()
             digest = _digest(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
@@ -250,7 +250,7 @@ class Store:
             )
 
     def require_current(self, task: Task, split: str) -> None:
-        """Raise DataError if the files of a user's task have changed since it was prepared.
+        """Raise DataError if a user's task was prepared from other files, or if its files have changed since.
 
         Deleted files and data from other sources are not checked.
         """
@@ -542,7 +542,7 @@ def prepare_again(task: str, record: SplitRecord) -> str:
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
     """Yield the examples. Raises DataError if an example is invalid.
 
-    Every example must have labels. If `may_lack` is set, it is also valid for all examples to lack labels.
+    Every example must have labels, unless `may_lack` is set and none of the examples has any.
     """
     levels, are_bare = 0, False
     seen: dict[bytes, int] = {}  # digests, so that memory use doesn't depend on the length of the ids
@@ -587,10 +587,9 @@ def _find_fault(example: Example, is_bare: bool) -> str:
 def load(task: str, split: str = "validation", home: str | Path | None = None) -> datasets.Dataset:
     """Load a prepared split as a memory-mapped `datasets.Dataset`.
 
-    Columns: id, question, context, answers (a list), units (a list), meta (a JSON string). Raises
-    MissingDataError if the split is not prepared, UnknownNameError if the task is neither known nor
-    prepared, DataError for damaged data, and DecabenchError if the package `datasets` (extra
-    `datasets`) is not installed.
+    Columns: id, question, context, answers (a list), units (a list), meta (a JSON string). Raises MissingDataError if
+    the split is not prepared, UnknownNameError for an unknown split or a task that is neither known nor prepared,
+    DataError for damaged data, and DecabenchError if the package `datasets` (extra `datasets`) is not installed.
     """
     require_package("decabench.load", "datasets", "datasets")
     import datasets

@@ -92,7 +92,7 @@ Reader = Callable[[Files, str], Iterator[Example]]
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A data file, usually published by upstream. Mirrors provide it under the same name."""
+    """A data file, usually published with the dataset. Mirrors provide it under the same name."""
 
     name: str
     """The file's path, relative to the task's folder in a mirror, such as `train-v1.1.json`."""
@@ -217,7 +217,7 @@ class Task:
     counts: Mapping[str, int] = field(default_factory=dict)
     """The published number of examples in each split, including `hidden` splits."""
     sources: tuple[Source, ...] = ()
-    """Where to get the data, in order of preference. At least one source is required."""
+    """The sources of the data, in order of preference. At least one is required."""
     licence: str = "not stated"
     """The license or terms of use of the texts."""
     citation: str = ""
@@ -385,7 +385,7 @@ def available_splits(task: Task) -> tuple[str, ...]:
 
 
 def _kept_elsewhere(task: Task, split: str) -> list[str]:
-    """Return the missing files of a hidden split of a user's task."""
+    """Return the names of the missing files of a user's hidden split."""
     if task.folder is None or split not in task.hidden:
         return []
     names = (file.name for source in task.sources for file in source.files.get(split, ()))

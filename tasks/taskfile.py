@@ -334,10 +334,10 @@ def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[s
 
 
 def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
-    """Yield each row of a table whose first line names the columns.
+    """Yield (place, row or fault) for each row of a table whose first line names the columns.
 
-    An error takes the place of a row that could be misread or has no answer. Raises DataError for a duplicate
-    column, and for text that is not UTF-8.
+    A row that could be misread or has no answer is replaced with a DataError. Raises DataError for a duplicate column,
+    and for text that is not UTF-8.
     """
     separator = "\t" if name.endswith(".tsv") else ","
     with open_text(path, newline="", encoding="utf-8-sig") as file:

@@ -36,7 +36,7 @@ class AnswerForm:
     """The form of a task's answers, used to find them in a model's output."""
 
     kind: Kind = "span"
-    """One of `KINDS`."""
+    """How the answer is written: one of `KINDS`."""
     labels: tuple[str, ...] = ()
     """The labels of the kind `label`, or the slots of the kind `state`.
 
@@ -161,8 +161,8 @@ def read_prompt(
 ) -> PromptTemplate:
     """Read a prompt from a TOML table and note its faults. `shared` provides default values.
 
-    `forms` lists the allowed values of `form`. If the value is not in `KINDS`, such as `auto`, the form of `shared` is
-    used.
+    `forms` lists the allowed values of `form`. A value outside `KINDS`, such as `auto`, stands for the form of
+    `shared`.
     """
     shared = shared or PromptTemplate()
     table.refuse_unknown(PROMPT_KEYS)

@@ -355,7 +355,7 @@ class PageDocument(Document, tag="decabench.page/1", frozen=True):
 
 
 class SuiteHead(Part, frozen=True):
-    """A suite."""
+    """The fields that `SuiteDescription` and `SuiteDocument` share."""
 
     title: str
     description: str
@@ -428,7 +428,7 @@ class TaskDocument(Document, tag="decabench.task/1", frozen=True):
 
 
 class OverlapFields(Part, frozen=True):
-    """The examples of a task's split that also occur in another task's data."""
+    """The overlap of a task's split with data of the same task or another task."""
 
     task: str
     split: str

@@ -180,9 +180,9 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
 
 
 def _total(results: Results) -> str:
-    """Return a line such as `decaScore: 590.5 (95%: 588.1 to 592.7)`, or an empty string if there is no total.
+    """Return a line such as `decaScore: 590.5 (95%: 588.1 to 592.7)`; empty if there is nothing to report.
 
-    If some tasks have no complete score, the line shows a partial total or says that there is none.
+    The line says so if the total is partial, or if no task has a complete score.
     """
     from decabench.scoring import show_interval
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 40
 _MOST_ANNOTATIONS = 10
-"""The maximum number of errors that GitHub shows for a step."""
+"""The maximum number of error annotations that GitHub shows for a step."""
 
 
 @click.group()
@@ -174,7 +174,7 @@ def _markdown(problems: Sequence[Problem], reviews: Sequence[Review]) -> str:
 
 
 def _annotations(sent: Path, request: PullRequest, reviews: Sequence[Review]) -> list[str]:
-    """Return GitHub workflow commands that show faults next to the files, errors first."""
+    """Return GitHub workflow commands that annotate files with their faults, errors first."""
     lines = [_annotation("error", each.path, None, "request", each.message) for each in request.problems]
     for each in reviews:
         place = f"{request.prefix}{each.path}"

@@ -250,7 +250,7 @@ _GOLD_COLUMNS = {
 }
 """Names of columns that contain the right answer."""
 _FINISH_COLUMNS = ("finish", "finish_reason", "stop_reason")
-"""Names of columns that contain the reason why an answer ended."""
+"""Names of columns that contain an answer's finish reason."""
 
 
 def _advise(heading: Sequence[str]) -> str:

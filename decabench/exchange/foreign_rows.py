@@ -30,14 +30,14 @@ FINISHES = {
     **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
     **dict.fromkeys(("content_filter", "refusal", "safety", "prohibited_content", "blocklist"), "refused"),
 }
-"""Maps finish reasons of other programs and servers, in lower case, to decabench's own.
+"""Maps finish reasons of other programs and servers, in lower case, to decabench's finish reasons.
 
 All other reasons mean `stop`.
 """
 
 
 class ForeignAnswer(NamedTuple):
-    """A row of an imported file: either an answer or the reason it can't be used."""
+    """A row of an imported file: either an answer, or the reason why the row can't be used."""
 
     line: int | None
     """The line or row number, counted from 1; None if the format has no lines."""
@@ -166,7 +166,7 @@ def option_letter(at: int) -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn errors in reading a text file into SubmissionError, or StorageError if the disk or memory is to blame."""
+    """Turn errors from reading a text file into SubmissionError, or into StorageError if the machine caused them."""
     try:
         yield
     except OSError as error:

@@ -71,6 +71,8 @@ def push_card(model_index: str, repository: str) -> str:
 
 
 def _subject(result: Any) -> tuple[object, ...]:
-    """Return what a result measures: the same for scores, intervals and partial runs of other answers."""
+    """Return a result's identity on the card: its data, split and metric.
+
+    Full and partial runs of the same metric have the same identity."""
     name = str(result.metric_name).partition(", ")[0].removesuffix(")")
     return result.dataset_type, result.dataset_name, result.dataset_split, result.metric_type, name

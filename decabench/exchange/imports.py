@@ -70,11 +70,11 @@ class ImportSettings:
     """Settings for turning the rows of a file into answers."""
 
     places: Places = field(default_factory=Places)
-    """Where ids and answers are in the file."""
+    """The locations of the ids and answers in the file."""
     in_order: bool = False
     """Match rows to examples by order instead of by id.
 
-    The file must then have exactly one row for each example. Any texts in a row must match its example.
+    The file must then have exactly one row for each example. If a row contains texts, they must match its example.
     """
     extract: bool | None = None
     """Whether to extract answers from a model's output; None for the format's default."""
@@ -285,7 +285,7 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
 
 
 def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) -> None:
-    """Raise SubmissionError if each row's right answer is a label of this task, but never its example's label."""
+    """Raise SubmissionError if every row's right answer is one of the task's labels, but not its example's label."""
     if len(matched.rows) < _FEW:
         return
     every = set[str]().union(*examples.golds)

@@ -159,10 +159,10 @@ def _requests(arguments: Any) -> list[Sequence[Any]]:
 def _choose(
     kept: Any, requests: list[Sequence[Any]], record: Mapping[str, Any]
 ) -> tuple[list[str], int, bool] | str:
-    """Return the choices, the index of the most likely one, and whether it is tied.
+    """Return the choices, the index of the most likely choice, and whether it is tied.
 
-    If choices are tied, the first is returned, as in lm-eval's `acc`. If the sample isn't multiple-choice, a
-    message with the reason is returned instead.
+    If choices are tied, the index of the first is returned, as in lm-eval's `acc`. If the sample isn't multiple-choice
+    or its likelihoods are unusable, the reason is returned as a message instead.
     """
     if requests and all(len(request) == 1 for request in requests):
         return "the sample has only the likelihood of a whole text (loglikelihood_rolling) and no answer"

@@ -22,9 +22,8 @@ from decabench.text import well_formed
 def find_results(path: str | Path, split: str = "validation") -> Results:
     """Return a submission's results on a split, or the results in a `results.json` file.
 
-    Scores are read from the file, not recomputed. Raises MissingDataError if the submission has no
-    results at all, DataError if it has no results or several results on the split, and DecabenchError
-    for any other kind of file.
+    Scores are read from the file, not recomputed. Raises MissingDataError if the submission has no results at all,
+    DataError unless it has exactly one set of results on the split, and DecabenchError for any other kind of file.
     """
     path = Path(path)
     if path.name.endswith(".json"):

@@ -64,11 +64,10 @@ class Examples:
 
     @cached_property
     def upstream(self) -> Mapping[str, int]:
-        """Maps each upstream id to the index of its example, for datasets whose upstream ids were replaced
-        because they reveal the answer.
+        """Maps each upstream id to the index of its example.
 
-        Empty if the answers are hidden, because accepting an upstream id would then confirm a guessed
-        answer.
+        Empty unless the dataset's upstream ids were replaced because they reveal the answer. Also empty if the answers
+        are hidden, because accepting an upstream id would then confirm a guessed answer.
         """
         if self._is_hidden:
             return {}
@@ -255,7 +254,7 @@ class _Matching:
         return places
 
     def _require_ascending(self, rows: Sequence[ForeignAnswer]) -> None:
-        """Raise SubmissionError if the ids or another column number the rows in a different order."""
+        """Raise SubmissionError if the ids, or the numbers in another column, are out of order."""
         columns = {"their ids": [row.id or "" for row in rows]}
         for at, name in enumerate(rows[0].columns if rows else ()):
             columns[f"the column {quoted(name)}"] = [row.cells[at] for row in rows]
@@ -365,8 +364,8 @@ class _Matching:
     def _refuse_golds(self, found: Mapping[int, int]) -> None:
         """Raise SubmissionError if all answers are right and another column may contain the model's answers.
 
-        A column may contain them if its name suggests a model's output, or if all its values are possible
-        answers to the task and some are wrong.
+        A column may contain them if some of its values are wrong answers, and either its name suggests a model's output
+        or all its values are possible answers to the task.
         """
         rows = {example: self.rows[number] for example, number in found.items()}
         if not all(row.answer in self.examples.texts[at].answers for at, row in rows.items()):
@@ -385,10 +384,10 @@ class _Matching:
                 )
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
-        """Yield rows whose correct answer differs from the gold answer of the matching example.
+        """Yield the number and right answer of each row whose right answer differs from its example's.
 
-        If the file spells labels differently, such as 1 for positive, each spelling is taken to mean the
-        label that it occurs with most often.
+        If the file spells labels differently, such as 1 for positive, each spelling is taken to mean the label that it
+        occurs with most often.
         """
         answers = self.examples.golds
         every = set[str]().union(*answers)
@@ -421,7 +420,9 @@ _PREDICTED = re.compile(
 
 
 def _are_ascending(ids: Sequence[str]) -> bool:
-    """Whether numbered ids are in order: false for q0, q1, q10, q2. Always true for other kinds of ids."""
+    """Return whether numbered ids are in order: false for q0, q1, q10, q2, ….
+
+    Always true unless the ids are numbered consecutively."""
     parts = [_NUMBERS.split(id_) for id_ in ids]
     columns = [set(column) for column in zip(*parts, strict=False)]
     varied = [at for at, column in enumerate(columns) if len(column) > 1]
@@ -433,4 +434,6 @@ def _are_ascending(ids: Sequence[str]) -> bool:
 
 _NUMBERS = re.compile(r"([0-9]{1,9})")
 _NUMBERED = re.compile(r"\s*([A-Za-z]-)?-?[0-9]+(\.[0-9]+)?\s*(\t|\|\|\|)")
-"""Matches line numbers written by `cat -n`, fairseq (`H-0`) or Moses, and scores (`-0.21`)."""
+"""Matches a number and a separator at the start of a line.
+
+The number can be a line number from `cat -n`, fairseq (`H-0`) or Moses, or a score (`-0.21`)."""

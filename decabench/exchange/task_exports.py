@@ -98,7 +98,7 @@ class ExportedTask:
         return extract(text, self.form, row["question"], finish, row["context"]).answer
 
     def results(self, document: Mapping[str, Any], texts: Sequence[str]) -> dict[str, list[str]]:
-        """Return a dict that maps every score's name to the pair [id, answer].
+        """Return a dict that maps the name of each metric's headline score to the pair [id, answer].
 
         lm-eval collects these pairs and passes them to the function from `aggregate`.
         """

@@ -156,7 +156,7 @@ class TextMatcher:
         ]
 
     def _fits(self, row: RowTexts, example: int) -> bool:
-        """Whether the row and the example contain the same text, or share most of their long words.
+        """Return whether the row and the example contain the same text, or share most of their long words.
 
         Sharing most words is enough because a text in the file may be truncated.
         """

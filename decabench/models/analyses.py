@@ -194,7 +194,7 @@ class AttentionMap:
     pointer.
     """
     weights: Sequence[Mapping[str, float]]
-    """The weight of each source in SOURCES, for each token of the answer."""
+    """Maps each source in SOURCES to its weight, for each of the n steps."""
 
 
 def map_attention(model: TrainedModel, task: Task, example: Example) -> AttentionMap:

@@ -99,9 +99,9 @@ class TrainedModel:
     ) -> list[ModelReply]:
         """Return the answers to a task's questions, in order.
 
-        `limit` is the maximum number of tokens in an answer. A batch has at most `batch_tokens` tokens,
-        including padding. In beam search, a question's tokens count once for each of its `beam`
-        hypotheses. Raises DecabenchError if the model has no head for the task.
+        `limit` is the maximum number of tokens in an answer. `batch_tokens` limits the size of a batch, as in
+        `batch_by_length`. In beam search, a question's tokens count once for each of its `beam` hypotheses. Raises
+        DecabenchError if the model can't answer the task.
         """
         self.check_task(task)
         reader = self._reader(task)
@@ -137,10 +137,9 @@ def _count_words(item: Item) -> int:
 def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:
     """Yield batches of row indexes, grouping rows of similar length.
 
-    The number of rows in a batch times the length of its longest row is at most `batch_tokens`,
-    unless a single row is longer. A row's length covers all its texts, so texts that are padded
-    separately can need more padding than is counted here. The longest rows come first, so that a
-    batch that is too large for memory fails immediately.
+    The number of rows in a batch times the length of its longest row is at most `batch_tokens`, unless a single row is
+    longer. A row's length covers all its texts, so a batch can exceed the limit if its texts are padded separately. The
+    longest rows come first, so that a batch that is too large for memory fails immediately.
     """
     batch: list[int] = []
     for row in np.argsort(-lengths, kind="stable").tolist():
@@ -221,10 +220,10 @@ def load_weights(folder: Path, name: str = MODEL) -> dict[str, Tensor]:
 def check_size(build: Callable[[], MultitaskNetwork]) -> MultitaskNetwork | None:
     """Build a network without allocating memory, to check that this machine could train it.
 
-    Training needs at least eight bytes per weight: four for the value and four for the gradient. Raises
-    DecabenchError if the network is too large.
+    Training needs at least eight bytes per weight: four for the value and four for the gradient. Raises DecabenchError
+    if the network is too large.
 
-    Returns the network, whose weights have no values, or None if the network can't be built this way.
+    Returns the network on torch's meta device, or None if it can't be built there.
     """
     try:
         with torch.device("meta"), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -414,7 +413,7 @@ class Checkpoint:
         return files
 
     def file_digests(self) -> dict[str, str]:
-        """Return the weights file's SHA-256 digest, by file name. After `sha256:`, it is the output of `sha256sum`."""
+        """Return the SHA-256 digest of the weights file, as `sha256:HEX`, by file name."""
         return {MODEL: file_digest(self.folder / MODEL)}
 
     def check_files(self, optimizer: bool = False) -> None:

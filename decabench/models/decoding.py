@@ -33,7 +33,7 @@ class Past(Protocol):
 
 @dataclass(frozen=True)
 class GeneratedWords:
-    """The generated answers to a batch."""
+    """The answers generated for a batch."""
 
     outputs: Tensor
     """The output id of each generated word, of shape (B, n), on the CPU. An answer ends with <eos>,

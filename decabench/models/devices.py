@@ -27,7 +27,7 @@ def check_name(device: str) -> None:
 
 
 def first_device() -> str:
-    """Return the best available device: cuda, or else mps, or else cpu."""
+    """Return the first available device out of cuda, mps and cpu."""
     import torch
 
     if torch.cuda.is_available():

@@ -211,11 +211,11 @@ class Family:
     count toward a batch's size unless `count_marks` is set.
     """
     size: Callable[[Lengths], Integers] | None = None
-    """Returns how much of a batch's capacity each example uses. If None, this is its number of words."""
+    """Returns how much of a batch's capacity each example uses. If None, an example's size is its number of words."""
     padded: Callable[[Lengths], Integers] | None = None
     """Returns the length used by `batch_rule = "padded"`. If None, `size` is used."""
     order: Callable[[Lengths, bool], Sequence[Integers]] | None = None
-    """Returns sort keys for grouping similar examples, primary key last. The second argument is whether the setting
+    """Returns sort keys for grouping similar examples, primary key last. The second argument is True if the setting
     `grouping` is `answers`. If `order` is None, `size` is used."""
     pool_share: float = 1.0
     """The largest proportion of a pass's examples that `grouping = "lengths"` sorts together. With
@@ -225,8 +225,8 @@ class Family:
     """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`), and "contextual"
     (vectors that depend on the whole text, which `collate` looks up)."""
     training_only: tuple[str, ...] = ()
-    """Name prefixes of buffers that are used only in training, where they are always set before they are used.
-    `--init` and exports leave them out."""
+    """Name prefixes of buffers that only training uses, and always sets before use. `--init` and exports leave them
+    out."""
     analyses: Mapping[str, str] = field(default_factory=dict)
     """The analyses for `decabench analyze`: each name maps to the `module:object` of an `Analysis`."""
 

@@ -103,10 +103,11 @@ class JointManyTaskConfig:
     vertical_dropout: Rate = 0.2
     """The dropout rate for the states of the layer below (paper)."""
     classifier_dropout: Rate = 0.2
-    """The dropout rate for the input of the classifiers for tags, trees and labels (paper, except that it doesn't say
-    where dropout applies; the input is a guess)."""
+    """The dropout rate for the input of the classifiers for tags, trees and labels (paper).
+
+    The paper doesn't say where dropout applies, so the input is a guess."""
     rating_dropout: Rate = 0.4
-    """The dropout rate for the input of the classifier for ratings (paper, with the same guess)."""
+    """The dropout rate for the input of the classifier for ratings (paper; applying it to the input is a guess)."""
     lstm_decay: Amount = 1e-6
     """The weight of the L2 penalty on the matrices of BiLSTMs, lambda in Eq. 6-10 (paper). The gradients of this
     penalty and of the penalties in the next three settings omit the factor 2 from the square (code), and are not
@@ -122,7 +123,7 @@ class JointManyTaskConfig:
     the penalty of only one task.
     """
     successive_classifier: Amount = 1e-2
-    """The weight of the same penalty on the classifiers of lower tasks, delta in Eq. 6-10 (paper)."""
+    """The weight of the `successive` penalty on the classifiers of lower tasks, delta in Eq. 6-10 (paper)."""
     sparse_gradients: bool = False
     """Whether embeddings have sparse gradients, which require the optimizer sgd or adagrad. Steps are faster, and
     the result is the same."""
@@ -360,7 +361,7 @@ def _lower_gram(gram: str) -> str:
 def _init_uniform(weight: Tensor, columns: int | None = None) -> None:
     """Initialize a matrix uniformly from [-r, r], with r = sqrt(6 / (rows + columns)) (section 5.2).
 
-    If it is part of a wider matrix, `columns` is the width of that matrix.
+    If `weight` is part of a wider matrix, `columns` is the width of that matrix.
     """
     bound = math.sqrt(6 / (weight.shape[0] + (columns or weight.shape[1])))
     nn.init.uniform_(weight, -bound, bound)

@@ -162,7 +162,7 @@ class LoopMatrix:
 class _AfterLoop(torch.autograd.Function):
     """Returns the matrix unchanged in the forward pass.
 
-    The backward pass runs after those of all steps and computes the gradient of the matrix.
+    The backward pass runs after the backward passes of all steps, and computes the gradient of the matrix.
     """
 
     @staticmethod

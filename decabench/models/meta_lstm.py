@@ -90,19 +90,22 @@ class MetaLSTMConfig(TextConfig):
     hyper: Count = 100
     """The width of HyperLSTM's second LSTM (guess, based on the recalled total of 321K parameters)."""
     hyper_embedding: Count = 16
-    """The size of HyperLSTM's embeddings (guess, based on the same total)."""
+    """The size of HyperLSTM's embeddings (guess, based on the recalled total of 321K parameters)."""
     bidirectional: bool = False
     """Whether a second network reads the text backwards (paper: only for tagging)."""
     reads_words: bool = True
-    """Whether the upper LSTM of `ssp-mtl` reads the words as well as the lower states (paper, Eq. 13; but the
-    1411K parameters in the paper's table, as recalled, match 16 LSTMs that don't read the words)."""
+    """Whether the upper LSTM of `ssp-mtl` reads the words as well as the lower states (paper, Eq. 13).
+
+    However, the 1411K parameters in the paper's table (recalled) match 16 LSTMs that don't read the words."""
     adversarial: Amount = 0.05
     """The weight of `asp-mtl`'s adversarial loss (Liu et al. 2017)."""
     orthogonality: Amount = 0.01
     """The weight of `asp-mtl`'s orthogonality penalty (Liu et al. 2017)."""
     initial: Amount = 0.0
-    """The range of the initial weights: all weights except embeddings are drawn uniformly from [-initial, initial],
-    as in the shared-memory paper's LSTM (0.1); 0 to use each network's own initial values."""
+    """The range of the initial weights.
+
+    All weights except embeddings are drawn uniformly from [-initial, initial], as in the shared-memory paper's LSTM
+    (0.1). With 0, each network uses its own initial values."""
     crf: bool = True
     """Whether a CRF predicts all tags of a sequence jointly (paper). Otherwise, a softmax predicts each
     tag independently.

@@ -167,8 +167,8 @@ class MQANBatch:
     target: Tensor
     """(B, n) The decoder's target, which ends with <eos>, as output ids below v + o; 0 is padding."""
     target_at: Tensor
-    """(2, T) The example index and step of each target token. Computed on the CPU, because on a GPU this
-    would force a wait until the number of tokens is known.
+    """(2, T) The example index and step of each target token. Computed on the CPU, because a GPU would stall until the
+    number of tokens is known.
     """
     others: Tensor
     """(o,) The words outside the vocabulary, as row indices of `vectors`."""

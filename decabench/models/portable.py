@@ -124,7 +124,7 @@ class PortableVectors:
     names: tuple[str, ...]
     """The names of files and packages, or `none:DIMENSION`, in the order in which the vectors are concatenated."""
     digest: str
-    """The digest that `join_vectors` computes for these names."""
+    """The digest that `join_vectors` computes for `names`."""
     words: int
     """The number of words with a vector."""
 

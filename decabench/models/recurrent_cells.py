@@ -271,12 +271,12 @@ def derivatives(gates: Tensor, before: Tensor, after: Tensor, axis: int) -> tupl
 
     The derivatives are, in this order:
 
-    - with respect to the gates before their activations: of h for gate o, and of c for i, f and g
+    - of h with respect to gate o, and of c with respect to gates i, f and g, all before their activations
     - of h with respect to c
     - of c with respect to the previous c, which is the gate f
 
-    `gates` contains the gates o, i, f and g along `axis`, after their activations. `before` and `after`
-    contain c before and after each step.
+    `gates` contains the gates o, i, f and g along `axis`, after their activations. `before` and `after` contain c
+    before and after each step.
     """
     o, i, f, g = gates.unbind(axis)
     tanh = after.tanh()

@@ -1,36 +1,31 @@
 """Multi-task recurrent modular networks (Xu et al. 2021), which extend a multi-task encoder.
 
-Equation numbers refer to the paper. The model's name selects the encoder, which reads words (B, T,
-d) for one task and returns that task's states (B, T, h). Every task has its own LSTMs, and the
-encoder contains the shared parts:
+Equation numbers refer to the paper. The model's name selects the encoder, which reads words (B, T, d) for one task and
+returns that task's states (B, T, h). Every task has its own LSTMs, and the encoder contains the shared parts:
 
  - `ns-mtl`: nothing is shared.
- - `cross-stitch`: after each layer, a task's states become a mixture of all tasks' states (Misra et
-   al. 2016).
- - `sluice`: the same for each half of the states, and a task reads a mixture of its layers (Ruder
-   et al. 2019).
- - `girnet`: the primary task has no LSTM. At each word, gates mix the results of the auxiliary
-   tasks' LSTMs (Gupta et al. 2019).
+ - `cross-stitch`: after each layer, a task's states become a mixture of all tasks' states (Misra et al. 2016).
+ - `sluice`: as in `cross-stitch`, but each half of the states is mixed separately, and a task reads a mixture of its
+   layers (Ruder et al. 2019).
+ - `girnet`: the primary task has no LSTM. At each word, gates mix the results of the auxiliary tasks' LSTMs (Gupta et
+   al. 2019).
 
 The setting `extension` adds a second network to the encoder:
 
- - `rmn`: the paper's network. It has a shared encoder of independent LSTMs and layers of small
-   networks (sub-encoders), and a decoder for each task. Policy networks decide at each word which
-   parts are connected.
- - `rrn`: the same with a single layer of sub-encoders that is applied repeatedly (the paper's
-   rrn-RMN).
- - `direct`, `shared`: tasks send each other messages (DC-MTL and IC-MTL of Liu et al. 2019,
-   recalled from memory; the weighting of messages is a guess).
+ - `rmn`: the paper's network. It has a shared encoder of independent LSTMs and layers of small networks (sub-encoders),
+   and a decoder for each task. Policy networks decide at each word which parts are connected.
+ - `rrn`: as in `rmn`, but with a single layer of sub-encoders that is applied repeatedly (the paper's rrn-RMN).
+ - `direct`, `shared`: tasks send each other messages (DC-MTL and IC-MTL of Liu et al. 2019, recalled from memory; the
+   weighting of messages is a guess).
 
-A text is represented by its last state, and a token by its own state. The output of the extension
-is concatenated with these states. It is computed only where it is needed: at each token for tags,
-and at the last token for labels. To train a new task with a frozen encoder of other tasks, as in
-the paper (RMN_tr), use `--init RUN --freeze shared`.
+A text is represented by its last state, and a token by its own state. The output of the extension is concatenated with
+these states. It is computed only where it is needed: at each token for tags, and at the last token for labels. To train
+a new task with a frozen encoder of other tasks, as in the paper (RMN_tr), use `--init RUN --freeze shared`.
 
-All networks read from the first word to the last. Padding is at the end, so it does not affect the
-states of tokens. In shapes, B is the number of examples, T of tokens, N of tokens at which an
-output is computed, K of tasks, A of auxiliary tasks and n of sub-networks in a layer; d is the
-width of the word vectors, h of the states, r of sub-networks and p of policy networks.
+All networks read from the first word to the last. Padding is at the end, so it does not affect the states of tokens. In
+shapes, B is the number of examples, T of tokens, N of tokens at which an output is computed, K of tasks, A of auxiliary
+tasks and n of sub-networks in a layer; d is the width of the word vectors, h of the states, r of sub-networks and p of
+policy networks.
 """
 
 from __future__ import annotations
@@ -80,7 +75,7 @@ class RecurrentModulesConfig(TextConfig):
     gate_size: Count = 32
     """The width, in each direction, of the BiLSTM states that `girnet`'s gates read (code)."""
     cells: Depth = 3
-    """The number c of recurrent independent cells (paper: 3, out of 2 to 4)."""
+    """The number c of recurrent independent cells (paper: 3, chosen from 2 to 4)."""
     modules: Count = 3
     """The number n of sub-encoders in a layer (as in the paper's figures)."""
     depth: Annotated[int, Meta(ge=2, le=1_000)] = 3
@@ -106,7 +101,7 @@ class RecurrentModulesConfig(TextConfig):
     """Whether penalties are divided by the number of possible connections (guess; otherwise, all connections
     soon close)."""
     temperature: Annotated[float, Meta(gt=0, le=1e300)] = 100.0
-    """The routers' temperature tau in the first epoch. It is halved in every later epoch (paper)."""
+    """The routers' temperature tau in the first epoch. It is halved after each epoch (paper)."""
     least_temperature: Annotated[float, Meta(gt=0, le=1e300)] = 0.5
     """The minimum temperature (guess; the paper states no limit)."""
     open_bias: float = 1.0

@@ -61,9 +61,9 @@ class SharedMemoryConfig(TextConfig):
     """Whether a second network, with its own memories, reads the text backwards (paper: only for its case
     study)."""
     reads: MemoryReads = "both"
-    """The reads of `arc-ii`'s memories that enter a state: with `both`, the local read at the previous
-    word and the global read at the current word (guess); with `global`, only the global read at the
-    current word; with `late`, both reads at the previous word.
+    """The memory reads of `arc-ii` that enter a state. `both` uses the local read at the previous word and the global
+    read at the current word (guess), `global` uses only the global read at the current word, and `late` uses both reads
+    at the previous word.
     """
     align: Literal["cosine", "additive"] = "cosine"
     """How a memory's segments are compared with the key (Eq. 8): by their `cosine` similarity (paper), or by the
@@ -428,7 +428,7 @@ def unroll_additive(
     memories: tuple[MemoryWeights, ...],
     reads: MemoryReads = "both",
 ) -> tuple[Tensor, Tensor]:
-    """Return the same as `unroll`, but with the additive alignment of Eq. 8.
+    """Return the states and fusion gates as in `unroll`, using the additive alignment of Eq. 8.
 
     Gradients come from autograd, step by step, so this takes three times as long.
     """
@@ -652,8 +652,8 @@ class MemoryNetwork(TextClassifier):
 class BagNetwork(TextClassifier):
     """NBOW, which uses the sum of a text's word vectors, and MT-DNN, which has two hidden layers on their mean.
 
-    The first hidden layer of MT-DNN is shared. Using the mean is a guess, made because the sum over a review of 150
-    words would saturate the tanh of nearly all units.
+    The first hidden layer of MT-DNN is shared. The mean is a guess: the sum over a review of 150 words would saturate
+    the tanh of nearly all units.
     """
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:

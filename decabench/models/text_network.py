@@ -1,7 +1,7 @@
-"""Settings, encoding, embeddings and last states shared by model families for labels and tags.
+"""Settings, encoding and the base network shared by model families for labels and tags.
 
-In shapes, B is the number of examples and T of tokens; d is the width of the word vectors, and h
-the width of the states.
+In shapes, B is the number of examples and T of tokens; d is the width of the word vectors, and h the width of the
+states.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class TextNetwork(HeadedNetwork):
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode the words of the context, followed by the words of the question if questions vary."""
+    """Encode the words of the context, followed by the words of the question if questions vary.
+
+    Raises DataError for tags if questions vary."""
     is_tagging = isinstance(task.output, Tags)
     if task.question_varies and is_tagging:
         raise DataError(

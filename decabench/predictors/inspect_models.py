@@ -117,7 +117,7 @@ class InspectPredictor:
     loop: LoopThread
     """The event loop that runs requests."""
     prompting: Prompting
-    """How questions are turned into prompts."""
+    """Builds the prompts."""
     options: ModelOptions
     """Decoding options."""
 

@@ -36,9 +36,9 @@ from decabench.text import excerpt, quoted, well_formed
 from decabench.untrusted import parse_json
 
 MOST_FILES = 1_000
-"""The maximum number of files in a folder whose digest is recorded.
+"""The maximum number of files in a folder for its digest to be recorded.
 
-Folders with more files, such as a whole disk, are skipped, because they are probably not models.
+Larger folders, such as a whole disk, are skipped, because they are probably not models.
 """
 
 
@@ -326,7 +326,7 @@ STDERR_KEPT = 2048
 """The number of bytes of stderr to keep for error messages."""
 
 GRACE = 5.0
-"""How long to wait for a program to exit after its last answer or after SIGTERM, in seconds."""
+"""The number of seconds to wait for a program to exit after its last answer or after SIGTERM."""
 
 TICK = 0.2
 """The number of seconds between checks for a timeout or the end of a program.

@@ -38,7 +38,7 @@ class Choice:
     label: str
     """The text of the label."""
     total: float
-    """The log-likelihood of the label's tokens after the prompt."""
+    """The log-likelihood of the label given the prompt."""
     tokens: int
     """The number of tokens in the label."""
     alone: float | None = None
@@ -79,7 +79,8 @@ class Answer:
     finish: Finish = "stop"
     """How the answer ended."""
     context_kept: tuple[int, int] | None = None
-    """The part of the context in the prompt, as character offsets [start, end); None for the whole context."""
+    """The part of the context that the prompt includes, as character offsets [start, end); None for the whole context.
+    """
     prompt_tokens: int | None = None
     """The number of prompt tokens in all requests for this answer; None if unknown."""
     completion_tokens: int | None = None
@@ -144,12 +145,12 @@ class Setting:
     seed: int = 0
     """The random seed for predictors that sample."""
     prompting: Prompting | None = None
-    """How questions are turned into prompts, for language models."""
+    """Builds the prompts for a language model; None for other predictors."""
     training_examples: Callable[[], Iterator[tuple[Question, str]]] = _no_examples
     """Yields every training question with its first answer. Raises the same errors as `training_answers`."""
 
     def require_prompting(self, predictor: str) -> Prompting:
-        """Return the prompting. Raises DecabenchError if the task has none."""
+        """Return `prompting`, or raise DecabenchError if it is None. The error names `predictor`."""
         if self.prompting is None:
             raise DecabenchError(
                 f"The predictor {predictor} requires a prompt, but {self.task.name} has none."
@@ -172,8 +173,8 @@ class Backend(Protocol):
     - `is_chat`: whether the model gets chat messages instead of plain text to continue.
     - `learns`: whether the predictor uses training answers.
     - `protocols`: the answer protocols that the model supports in addition to `tag` and `prose`.
-    - `token_counter()`: returns a function that takes the prompting and a question, and counts the
-      tokens in the prompt.
+    - `token_counter()`: returns a function that takes a Prompting and a question, and returns the number of tokens in
+      the prompt.
     - `check(tasks)`: raises DecabenchError if the model can't answer one of the tasks.
     """
 
@@ -243,8 +244,8 @@ def validate_outcome(outcome: object) -> Outcome:
 def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
     """Create an Answer from its text and the other fields of a record.
 
-    Reasoning, its token count and the model's name are dropped if they are invalid, because they
-    are only informational. Raises ValueError for the first invalid value of any other field.
+    Invalid reasoning, reasoning token counts and model names are dropped, because they are only informational. Raises
+    ValueError if the text or any other field is invalid.
     """
     if not isinstance(text, str):
         raise ValueError(f"the answer must be a string, not {_shown(text)}")
@@ -322,7 +323,7 @@ def in_batches(questions: Iterable[Question], size: Callable[[], int]) -> Iterat
 def is_cut_in_reasoning(answer: Answer, begun: str = "") -> bool:
     """Whether an answer reached its token limit while the model was still reasoning.
 
-    `begun` is the closing text of the prompt if the prompt itself opens the reasoning, for example with `<think>`.
+    `begun` is the end of the prompt if the prompt itself opens the reasoning, for example with `<think>`.
     """
     from decabench.prompts import read_turn
 

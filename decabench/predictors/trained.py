@@ -57,8 +57,8 @@ class TrainedBackend:
     options: ModelOptions
     """The requested options.
 
-    Only device and batch_size are used, as well as max_new_tokens and beam if the model family supports them.
-    A seed is accepted but has no effect, because nothing is sampled.
+    Trained models use only device and batch_size and, if the model family supports them, max_new_tokens and beam. A
+    seed is accepted but has no effect, because nothing is sampled.
     """
 
     prompted = False  # trained models read questions and contexts directly

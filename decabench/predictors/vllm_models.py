@@ -56,16 +56,13 @@ def backend(target: str, options: ModelOptions) -> VllmBackend:
 class VllmBackend(HfBackend):
     """A model to run with vLLM, before its weights are loaded.
 
-    Prompts are the same as for `hf:`. The recorded settings differ only in those of the engine.
+    Prompts and recorded settings are the same as for `hf:`, except for the settings of the engine.
     """
 
     protocols = ("json",)
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings to record: model, weights, prompts, decoding and vLLM's engine.
-
-        They contain no paths.
-        """
+        """Return the settings to record, without paths: model, weights, prompts, decoding and vLLM's engine."""
         own = {key: value for key, value in super().describe().items() if key not in ("torch", "batch_size")}
         return {
             **own,

@@ -244,4 +244,4 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format("contain punctuation marks", "Leave them out", partial(re.sub, r"[^\w\s]", ""), True),
 )
-"""All formats, in the order in which they are decoded. Formats that may be intended come last."""
+"""All formats, in the order in which they are decoded. Formats that may be intended come after most others."""

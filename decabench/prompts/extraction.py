@@ -16,10 +16,10 @@ from decabench.tasks import AnswerForm, Label, Number, Output
 from decabench.text import bare, well_formed
 
 EXTRACTION_VERSION = 21
-"""Incremented whenever the same raw text would result in a different answer."""
+"""The version of the extraction rules, incremented whenever the same raw text would give a different answer."""
 
 Protocol = Literal["tag", "choices", "json", "prose"]
-"""How to ask a language model for an answer and read its reply.
+"""A way of asking a language model for an answer and reading its reply.
 
 - tag: the prompt asks for `<answer>…</answer>`.
 - choices: the most likely label is the answer.
@@ -33,7 +33,8 @@ class Extracted:
     """An answer and the rules that produced it."""
 
     answer: str
-    """The answer. If none was recognized, this is a best guess for the protocol `prose`, and empty for the others."""
+    """The answer. If no answer was recognized, it is a best guess for the protocol `prose`, and empty for other
+    protocols."""
     rule: str
     """The rules that were applied, in order and joined with `+`, or `as-is` if no rule was needed.
 
@@ -44,8 +45,8 @@ class Extracted:
 def settle_form(form: AnswerForm, output: Output, words: Mapping[str, str] | None = None) -> AnswerForm:
     """Return an answer form with the labels or scale of a task's output added.
 
-    Labels then don't have to be inferred from the questions. `words` maps each label to the word that
-    replaces it in a variant. If a template sets other labels, they are kept.
+    Labels then don't have to be inferred from the questions. Different labels set by a template are kept. `words` maps
+    each label to the word that replaces it in a variant.
     """
     if form.kind == "number" and isinstance(output, Number):
         return replace(form, scale=(output.low, output.high))
@@ -68,10 +69,10 @@ def extract(
 ) -> Extracted:
     """Extract the answer from a model's raw output.
 
-    The result is deterministic, and no output raises an error. `finish` is how the output ended:
-    `stop`, `length` or `refused`. A `refused` answer becomes empty, because a filter might cut the
-    output off right after a correct word. Tags and heads are aligned with the words of the context.
-    `is_opened` is true if the prompt ended with the opening tag of the `tag` protocol.
+    The result is deterministic, and no output raises an error. `finish` is the reason why the output ended: `stop`,
+    `length` or `refused`. A `refused` answer becomes empty, because a filter might cut the output off right after a
+    correct word. Tags and heads are aligned with the words of the context. `is_opened` is true if the prompt ended with
+    the opening tag of the `tag` protocol.
     """
     if finish == "refused":
         return Extracted("", "refused")

@@ -33,11 +33,11 @@ _SAMPLE = 200
 _SCAN = 20_000
 """The maximum number of answers to check for mistakes that affect only a part of the file."""
 _FEWEST = 5
-"""The minimum number of answers for these checks."""
+"""The minimum number of answers to check."""
 _LONGEST = 20_000
 """The maximum number of characters to read from each answer."""
 _MOST = 0.5
-"""More than this fraction of the answers counts as most of them."""
+"""More than this fraction counts as most of the answers."""
 _GAIN = 1.0
 """The minimum increase in the score, in points, that confirms a format."""
 _FEW = 3
@@ -47,14 +47,14 @@ _PART = 0.02
 _RIGHT = 95.0
 """Above this score, answers are assumed to be neither mixed up nor truncated."""
 _UNKNOWN = -1e9
-"""Used as the score if a metric fails."""
+"""The score to assume if a metric fails."""
 
 
 def describe_answers(given: GivenAnswers) -> Iterator[tuple[str, str]]:
     """Yield (code, description) pairs for answers that score as wrong because of their form.
 
-    The codes are `label-form`, `answer-form`, `no-label` and `answer-format`. Of several samples, the first one with
-    such answers is described.
+    The codes are `label-form`, `answer-form`, `no-label` and `answer-format`. If there are several samples, only the
+    first sample with such answers is described.
     """
     for number, texts in enumerate((given.texts, *given.samples), 1):
         if found := list(_describe_texts(replace(given, texts=texts))):
@@ -186,27 +186,29 @@ class _Sample:
 
     @cached_property
     def words(self) -> tuple[list[frozenset[Any]], list[frozenset[Any]]]:
-        """The words of the sampled answers and those of all gold answers."""
+        """The set of words in each sampled answer, and in each gold answer of the whole file."""
         read, references = cache(self.read), self.given.references or ()
         return list(map(read, self.texts)), [read(item.answers[0]) for item in references]
 
     def resemblance(self, order: Sequence[int]) -> list[float]:
-        """Return how much each answer resembles the gold answer at its place in `order`, from 0 to 1."""
+        """Return how much each answer resembles a gold answer, from 0 to 1.
+
+        `order` contains the index of the gold answer for each example."""
         texts, golds = self.words
         pairs = ((text, golds[order[at]]) for text, at in zip(texts, self.places, strict=True))
         return [2 * len(a & b) / ((len(a) + len(b)) or 1) for a, b in pairs]
 
     @cached_property
     def own_resemblance(self) -> list[float]:
-        """How much each answer resembles its own gold answer."""
+        """The resemblance of each answer to its own gold answer, from 0 to 1."""
         return self.resemblance(range(len(self.given.references or ())))
 
     def gains(self, order: Sequence[int]) -> list[float]:
-        """Return how much more each answer resembles the gold answer at its place in `order` than its own."""
+        """Return how much `resemblance(order)` exceeds `own_resemblance` for each answer."""
         return list(map(sub, self.resemblance(order), self.own_resemblance))
 
     def neighbor_gains(self, step: int) -> list[float]:
-        """Return how much more each answer resembles the gold answer `step` places after its own than its own."""
+        """Return `gains` for the gold answers that are `step` places later, or earlier if `step` is negative."""
         count = len(self.given.references or ())
         return self.gains([(at + step) % count for at in range(count)])
 
@@ -240,9 +242,9 @@ def _find_formats(sample: _Sample) -> tuple[Format, ...]:
 def _is_found(format: Format, sample: _Sample) -> bool:
     """Whether a format explains low scores.
 
-    The format must be at least twice as common in the answers as in the gold answers, or vice versa.
-    Decoding must raise the score. If the score hardly changes, the format is still reported if most
-    answers are in it and the metric scores them differently from decoded answers.
+    The format must be at least twice as common in the answers as in the gold answers, or vice versa, and decoding must
+    raise the score. If the score hardly changes, a format that is never intended is still reported if most answers are
+    in it and the metric scores them differently from decoded answers.
     """
     seen, of_gold = (list(map(format.is_seen, texts)) for texts in (sample.texts, sample.golds))
     share, gold_share = fmean(seen), fmean(of_gold or (False,))
@@ -440,7 +442,7 @@ def _shift(sample: _Sample) -> str:
 
 
 def _sorted(sample: _Sample) -> str:
-    """Detect answers in the order of their ids as text (0, 1, 10, 2) or in reverse order, even if they are labels.
+    """Detect answers in the order of their ids as text (0, 1, 10, 2) or in reverse order.
 
     The resemblance to the gold answers in that order must be too strong to be due to chance.
     """
@@ -472,7 +474,7 @@ _ORDER = "so they are in a different order. Make sure that each answer has the i
 
 
 def _swapped(sample: _Sample) -> str:
-    """Detect swapped labels or tags, most of which would be right if they stood for other labels."""
+    """Detect swapped labels or tags: many answers would be right if the labels were exchanged for each other."""
     if not isinstance(sample.given.output, Label | Tags):
         return ""
 
@@ -536,11 +538,11 @@ _SLICES = {
     "have a word too many at the end": (slice(-1), _WHOLE),
     "be in reverse order": (slice(None, None, -1), _WHOLE),
 }
-"""Mistakes, with the parts of the answers and of the gold answers that are the same despite the mistake."""
+"""Mistakes, with slices of the answers and of the gold answers that should match despite the mistake."""
 
 
 def _unrelated(sample: _Sample) -> str:
-    """Detect answers that resemble their own gold answers no more than those of other examples."""
+    """Detect answers that resemble their own gold answers hardly more than the gold answers of other examples."""
     count, random = len(sample.given.references or ()), Random(0)
     reach = 10 if sample.is_worded else count  # texts nearby may have the same context
     gains = sample.gains([(at + random.randint(1, reach)) % count for at in range(count)])
@@ -613,4 +615,6 @@ def _elsewhere(sample: _Sample) -> str:
 
 
 _ELSEWHERE = 0.1
-"""The minimum fraction of answers that don't occur in their context. Models that copy words stay below 6%."""
+"""The minimum fraction of answers outside their context for this to be reported.
+
+For models that copy words, the fraction stays below 6%."""

@@ -1,7 +1,7 @@
 """Find answers that score as wrong only because of their form, such as `Positive.`, `3,5` or `DET, NOUN`.
 
-These are rare in extracted answers but common in files from other programs. The checks explain low scores and
-never change them.
+Such answers are rare after extraction but common in files from other programs. The checks explain low scores and never
+change them.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def count_forms(given: GivenAnswers) -> FormCounts | None:
 def takes_label(metric: Metric, text: str, label: str) -> bool:
     """Whether a metric accepts a text as an answer if the reference is the given label.
 
-    Also true if the metric fails, because it may need more than the answer.
+    Also true if the metric fails, because a custom metric may need other fields of an example.
     """
     reference = Item((label,))
     try:
@@ -517,9 +517,10 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
 
 
 def _repeated(given: GivenAnswers, counts: Mapping[str, int]) -> set[str]:
-    """Return the texts that answer at least 3% of the examples, but are in no question, context or gold answer.
+    """Return texts given as the answer to at least 3% of the examples, but found in no question, context or gold
+    answer.
 
-    `unanswerable` isn't among them, because models that were also trained on other tasks may answer with it.
+    `unanswerable` is left out, because models that were also trained on other tasks may answer with it.
     """
     most = len(given.texts)
     found = {text for text, count in counts.items() if max(0.03 * most, 5) <= count < most}

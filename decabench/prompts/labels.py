@@ -29,8 +29,8 @@ def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
 def is_other_label(text: str, output: Output, question: str) -> bool:
     """Whether an answer differs from all possible labels, ignoring case and whitespace.
 
-    If the output declares no labels, the possible labels are the question's options. Always false for outputs
-    other than labels.
+    If the output declares no labels, the possible labels are the question's options. Always false for other types of
+    output.
     """
     labels = possible_labels(output, question)
     return bool(labels) and fold_label(text) not in map(fold_label, labels)
@@ -39,7 +39,7 @@ def is_other_label(text: str, output: Output, question: str) -> bool:
 def possible_labels(output: Output, question: str) -> tuple[str, ...]:
     """Return the labels of an output, or the question's options if the output declares no labels.
 
-    Empty for outputs other than labels.
+    The result is empty for other types of output.
     """
     return tuple(output.names or options(question)) if isinstance(output, Label) else ()
 

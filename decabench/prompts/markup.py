@@ -30,7 +30,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def plain_digits(text: str) -> str:
-    """Replace the digits of other scripts, such as full-width digits, with 0 to 9, because metrics read no others."""
+    """Replace digits of other scripts, such as full-width digits, with 0 to 9: metrics read only ASCII digits."""
     return re.sub(r"\d", lambda digit: str(int(digit[0])), text)
 
 
@@ -72,9 +72,9 @@ def consistent_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def find_json(text: str) -> Any:
-    """Return the JSON object or list that makes up an entire text, line or code block.
+    """Return the JSON object or list that makes up an entire text, line or code block, or None.
 
-    Returns None if there is none. Python literals with single quotes are accepted too.
+    Python literals with single quotes are accepted too.
     """
     decoder = json.JSONDecoder(object_pairs_hook=consistent_keys)
     places = [match.end() for match in islice(_BEFORE_JSON.finditer(text), _MOST_TRIES)]

@@ -18,7 +18,7 @@ from decabench.prompts.templates import TemplateSet, describe_template, sha256_o
 from decabench.tasks import AnswerForm, PromptTemplate, Question, Task, Text
 
 PROMPT_VERSION = 1
-"""Incremented whenever the same template and question would result in a different prompt."""
+"""The version of the prompts, incremented whenever the same template and question would give a different prompt."""
 
 Role = Literal["system", "user", "assistant"]
 
@@ -28,7 +28,7 @@ class Message:
     """A chat message."""
 
     role: Role
-    """The author of the message."""
+    """The author of the message: `system`, `user` or `assistant`."""
     content: str
     """The text of the message."""
 
@@ -169,7 +169,7 @@ def make_prompting(
     shots: tuple[Shot, ...] = (),
     protocol: Protocol = "prose",
 ) -> Prompting:
-    """Return the prompting for a task, using a set of templates.
+    """Return a Prompting for a task, using a set of templates.
 
     `system` replaces the template's system message: an empty string removes it, and None keeps it. Raises
     UnknownNameError if the set has no template for the task.

@@ -1,7 +1,7 @@
-"""The protocol `prose`: find the answer in free text, for models that don't write the tag.
+"""The protocol `prose`: find the answer in free text, for models that don't write `<answer>` tags.
 
-Each form of answer has its own reader. A reader tries the text after the last `Answer:`, and then the whole text. If
-it finds no answer, the text is unparseable, and its first line is kept as a best guess.
+Each form of answer has its own reader. A reader tries the text after the last `Answer:`, and then the whole text. If it
+finds no answer, the text is unparseable, and its first line is kept as a best guess.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ _SAID = (
 
 
 def _marker(form: AnswerForm) -> re.Pattern[str]:
-    """Return a pattern for a marker at the start of a line, which is followed by a colon or is a heading.
+    """Return a pattern for a marker that introduces the answer, such as `Answer:` or a heading, at the start of a line.
 
     For spans, labels, numbers, queries and states, `the answer is` also counts as a marker.
     """
@@ -216,8 +216,8 @@ def _first_line(text: str, form: AnswerForm) -> str:
 def _free_text(text: str, form: AnswerForm) -> str:
     """Return the answer in free text.
 
-    For a text, all lines are joined. For a line, the first line is returned. For a span, the answer is
-    a list's items, the only bold line or, failing that, the first line.
+    For the kind `text`, all lines are joined. For `line`, the first line is returned. For `span`, the answer is the
+    items of a list, the only bold line or, failing that, the first line.
     """
     lines = _answer_lines(text)
     is_list = len(lines) > 1 and all(map(BULLET.match, lines))
@@ -387,7 +387,9 @@ def _find_query(text: str) -> str | None:
 
 
 def _state(text: str, form: AnswerForm) -> str | None:
-    """Return the state change that fills a text or one of its lines, or None if there is none or more than one."""
+    """Return the state change in a text, or None.
+
+    The state change must make up the whole text or exactly one of its lines."""
     value = find_json(text)
     said = read_json(json.dumps(value), "state") if isinstance(value, dict) else text
     if said is not None and (state := read_state(said, form)):

@@ -77,8 +77,8 @@ class _Evaluated:
     def has(self, question: str, context: str) -> bool:
         """Whether the split contains this example.
 
-        If the split has several contexts, this is also true if one of them is the example's context
-        and has at least SHARED_CONTEXT bytes.
+        Also true if the split has several contexts, and one of them is the example's context and has at least
+        SHARED_CONTEXT bytes.
         """
         digest, length = _digest_context(context)
         if len(self._contexts) > 1 and length >= SHARED_CONTEXT and digest in self._contexts:

@@ -217,7 +217,9 @@ def _names(form: AnswerForm) -> list[str]:
 
 
 def _introduced(text: str, form: AnswerForm, loosely: bool = False) -> str:
-    """Return a text without `Answer:` or, with `loosely`, `The answer is` or the letter of an option before it."""
+    """Remove an introduction such as `Answer:` from the start of a text.
+
+    With `loosely`, `The answer is` and the letter of an option are removed too."""
     names = "|".join(map(re.escape, _names(form)))
     head = rf"(?:{names})[*_]*:[*_]*"
     if loosely:
@@ -228,14 +230,16 @@ def _introduced(text: str, form: AnswerForm, loosely: bool = False) -> str:
 
 
 _SPELLINGS = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2212\u00a0\u202f", "''\"\"----  ")
-"""Characters that models often write for others: typographic quotation marks, hyphens, dashes, and spaces."""
+"""Maps typographic quotation marks, hyphens, dashes and spaces to their plain equivalents."""
 _ENTITY = r"&(?:[a-z]{2}|#x?[\da-f])\w{0,29};"
 _ESCAPED = re.compile(rf"(?i){_ENTITY}|\\([$%&#_])|[\u00ad\u200b\u2060\ufeff]")
 """Matches entities, escapes of Markdown and LaTeX, and invisible characters."""
 
 
 def _spelled_out(text: str, form: AnswerForm, context: str) -> str:
-    """Return a text without entities, escapes, invisible or typographic characters that the context lacks."""
+    """Decode entities and escapes, and remove invisible characters, unless the context contains them.
+
+    For the kinds in `_FIXED`, typographic characters that the context lacks are replaced too."""
 
     def spelled_out(found: re.Match[str]) -> str:
         return found[0] if found[0] in context else found[1] or html.unescape(found[0]).strip(INVISIBLE)
@@ -358,7 +362,10 @@ def _separated(text: str) -> str:
 
 
 def _copied(answer: str, context: str) -> str | None:
-    """Return an answer as the context spells it, without an article or full stop that isn't there, or None."""
+    """Return an answer that occurs in the context, or None if it doesn't.
+
+    An article or full stop that the context lacks is removed, and typographic characters are written as in the context.
+    """
     if is_in_context(answer, context):
         return answer
     words, said = (" ".join(text.split()) for text in (context, answer))

@@ -46,7 +46,7 @@ class TemplateSet:
     """A set of templates for individual tasks, and a default for all others."""
 
     name: str
-    """`default`, or the stem of the file name."""
+    """The name of the built-in set, or the stem of the file name."""
     tasks: Mapping[str, PromptTemplate] = field(default_factory=dict)
     """Templates by task name."""
     default: PromptTemplate | None = None

@@ -58,7 +58,7 @@ class Tally:
     truncated: int = 0
     """Answers that reached the token limit, including those from the journal."""
     unparseable: int = 0
-    """Answers in which nothing in the form required by the task was found."""
+    """Outputs without an answer in the form that the task requires."""
     refused: int = 0
     """Answers refused by the model or by a filter on its server, which score as wrong."""
     empty: int = 0
@@ -66,7 +66,7 @@ class Tally:
     cut_reasoning: int = 0
     """Empty answers that reached the token limit, usually during reasoning."""
     only_reasoning: int = 0
-    """Empty answers that ended after the reasoning."""
+    """Empty answers of models that stopped after their reasoning."""
     not_in_context: int = 0
     """Answers to an extractive task that don't occur in the context."""
     served_by: list[str] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Tally:
     tool_calls: int = 0
     """Outputs that call a tool instead of answering. They are not included in `unparseable`."""
     seconds: float = 0.0
-    """Seconds until the latest outcome, excluding the time to load a model in this process."""
+    """Seconds from the start of the task to the latest outcome, excluding the time to load a model in this process."""
     commonest_error: str = ""
     """The most common error message."""
     cost: float | None = None

@@ -33,11 +33,11 @@ class Estimate:
     prompt_tokens: int | None
     """Number of tokens in the remaining prompts; None for predictors without prompts."""
     completion_tokens: int | None
-    """The maximum number of generated tokens, which is the sum of all answers' limits."""
+    """The maximum number of generated tokens in the remaining answers; None for predictors without prompts."""
     is_counted: bool
-    """Whether tokens were counted with the tokenizer, not estimated at four characters per token."""
+    """Whether tokens were counted with the tokenizer rather than estimated at four characters per token."""
     seconds: float | None
-    """Time in seconds at the speed of the predictor's last run in this folder; None without such a run."""
+    """Estimated time in seconds, from the speed of the predictor's last run in this folder; None without such a run."""
     cost: float | None = None
     """The maximum cost, if prices were given."""
 

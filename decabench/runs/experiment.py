@@ -63,9 +63,9 @@ class PrepareSettings:
     mirror: str | None = None
     """A folder or URL with a copy of the data."""
     sample: bool = False
-    """Use the bundled sample instead of the full data."""
+    """Whether to use the bundled sample instead of the full data."""
     force: bool = False
-    """Prepare the data even if it is up to date."""
+    """Whether to prepare the data even if it is up to date."""
 
 
 @dataclass(frozen=True)
@@ -109,19 +109,19 @@ class Experiment:
     jobs: int | None = None
     """The number of processes; by default one per core."""
     force: bool = False
-    """Replace another predictor's submission in the folder."""
+    """Whether to replace another predictor's submission in the folder."""
     board: Path | None = None
     """A folder for a leaderboard of all submissions next to `output`. Only the command `decabench run` writes it."""
     log: tuple[str, ...] = ()
     """Trackers to send scores to, such as `wandb` or `mlflow`."""
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
-    """Where to get the data."""
+    """Options for preparing the data."""
     predict: Mapping[str, Any] = field(default_factory=dict)
     """Values for fields of Run, Selection, Prompts or ModelOptions."""
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
-    """How to score answers."""
+    """Options for scoring the answers."""
     compare: CompareSettings = field(default_factory=CompareSettings)
-    """How to compare answers with the baselines."""
+    """Options for comparing the answers with the baselines."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """The original settings, which are stored with the submission."""
 
@@ -504,7 +504,7 @@ def run_experiment(
 
 
 def forecast(experiment: Experiment) -> Forecast:
-    """Return the data and questions that an experiment needs, without writing anything.
+    """Return the splits to prepare and the estimates for an experiment, without writing anything.
 
     Raises DecabenchError if the experiment can't be run.
     """

@@ -30,9 +30,10 @@ _LARGEST_KEY = 1 << 20
 _PATIENCE = 600.0
 
 _SUITED: Mapping[str, type] = {"first-choice": Label, "copy-context": Text, "lead-3": Text}
-"""Maps baselines to the output type that they are meant for. All other baselines are meant for every type.
+"""Maps baselines to the output type that they are meant for.
 
-A baseline is left out of suites that have no task with its output type.
+A baseline is left out of suites that have no task with this output type. All other baselines require only a task that
+they can answer.
 """
 
 

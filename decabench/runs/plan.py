@@ -331,7 +331,7 @@ class Run:
     date: str = ""
     """The submission's date; by default, the day its journal was started."""
     selection: Selection = field(default_factory=Selection)
-    """Which examples to run."""
+    """The examples to run."""
     variant: int = option(
         0,
         "Wording of the questions (see decabench tasks show). Use 0 for the dataset's own wording, or all for every "
@@ -492,7 +492,7 @@ class Reading:
     is_opened: bool = False
     """Whether the prompt ends with the opening tag of the answer."""
     choices_by: str = "sum"
-    """How labels are scored, as one of `CHOICES_BY`."""
+    """The score by which a label is chosen, from `CHOICES_BY`."""
 
 
 @dataclass(frozen=True)
@@ -504,7 +504,7 @@ class PlannedTask:
     variant: int
     """The variant number; 0 for the dataset's own wording."""
     prompting: Prompting | None
-    """How questions are turned into prompts, for language models."""
+    """Builds the prompts for a language model; None for other predictors."""
     reading: Reading
     """How answers are read from the output."""
     is_chat: bool
@@ -517,7 +517,7 @@ class PlannedTask:
     """Yields the questions to answer in this wording, in dataset order."""
 
     sample: int = 0
-    """The sample number, if each question is answered several times."""
+    """The sample number, counting from 0, if each question is answered several times."""
 
     @property
     def name(self) -> str:

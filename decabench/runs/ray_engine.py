@@ -60,10 +60,10 @@ _GPU_BATCH = 256
 """The minimum number of questions to send at once to a worker with a GPU. The worker divides them into batches."""
 
 _CLOSE_SECONDS, _ABORT_SECONDS = 30.0, 3.0
-"""How long to wait for workers to close the model at the end of a run, and after an error or Ctrl-C, in seconds."""
+"""The seconds to wait for workers to close the model: at the end of a run, and after an error or Ctrl-C."""
 
 _BY_VALUE = "decabench_include_"
-"""Prefix of modules from --include files, which workers can't import."""
+"""The prefix of modules from --include files, which are pickled by value because workers can't import them."""
 
 _STORE_BYTES, _LEAST_STORE_BYTES = 512 * 2**20, 100 * 2**20
 """Maximum and minimum sizes of a local cluster's object store, which holds pending batches. Ray requires 75 MB."""
@@ -83,7 +83,7 @@ class WorkerEnvironment:
     """The value of DECABENCH_MODELS, which lists the models that checkpoints may refer to."""
 
     def enter(self) -> None:
-        """Set up the current process."""
+        """Apply the settings to the current process."""
         if Path(self.folder).is_dir():
             os.chdir(self.folder)
         sys.path.extend(entry for entry in self.path if entry not in sys.path)
@@ -184,7 +184,10 @@ class _Batch:
     """The number of workers that died while answering this batch."""
 
     def after_death(self) -> list[_Batch]:
-        """Return the batches to retry: the whole batch first, then single examples, and finally nothing."""
+        """Return the batches to try next.
+
+        The whole batch is tried again first, and then each of its examples. A single example is tried until it has
+        killed TRIES workers."""
         deaths = self.deaths + 1
         if len(self.questions) == 1:
             return [_Batch(self.questions, deaths)] if deaths < TRIES else []

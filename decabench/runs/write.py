@@ -124,7 +124,7 @@ class Report:
 
     @property
     def failed(self) -> int:
-        """The number of examples without an answer."""
+        """The number of questions without an answer, over all tasks, wordings and samples."""
         return sum(tally.failed for tally in self.tallies)
 
 

@@ -47,7 +47,7 @@ class Inspected:
     result: TaskResult
     """The task's result, with its score, counts of answers, samples and calibration."""
     predictor: Mapping[str, Any] = field(default_factory=dict)
-    """The predictor in `submission.toml`."""
+    """The predictor's settings in `submission.toml`."""
 
     @property
     def score(self) -> float | None:
@@ -130,8 +130,8 @@ class Chosen:
     ids: tuple[str, ...] = ()
     """The ids to look for; empty for all examples."""
     search: str = ""
-    """A string that must occur in the question, context, references or answer, ignoring case; empty
-    for all examples.
+    """A string that must occur in the question, context, references, answer, raw output or reasoning, ignoring case;
+    empty for all examples.
     """
     order: Order = "data"
     """The sort order."""

@@ -49,7 +49,7 @@ _OMITTED: Mapping[str, object] = {
 """Fields to leave out of the JSON if they have these values."""
 
 _NOTHING = 1e-9
-"""Changes by less than this many points are treated as rounding errors."""
+"""Changes of less than this many points are treated as rounding errors."""
 
 _MOST_ROWS = 1_000_000
 """The maximum number of rows to compute when swapping answers one at a time. Each row takes a few
@@ -458,7 +458,7 @@ def _compared(a: float, b: float, test: PairTests, hidden: Sequence[Sample]) -> 
 
 @dataclass(frozen=True)
 class LineupRow:
-    """The scores of one model, as means if it was run several times."""
+    """The scores of one model, averaged over its runs."""
 
     name: str
     """The name of the model's first run."""
@@ -481,7 +481,7 @@ class ComparedPair:
     difference: float
     """The second row's score minus the first row's score."""
     interval: tuple[float, float] | None
-    """The 95% interval of the difference; None if the interval would be unbounded."""
+    """The 95% interval of the difference; None if it would be unbounded, or if the rows don't differ on any unit."""
     p: float | None
     """The two-sided p-value of the difference; None if there is only one unit."""
     p_holm: float | None
@@ -513,7 +513,8 @@ class Lineup:
 
     @property
     def labels(self) -> list[str]:
-        """The names of the models, numbered from 1. If models have the same name, the path of a run is added."""
+        """The names of the models, numbered from 1. Models with the same name are followed by the path of their first
+        run."""
         names = Counter(row.name for row in self.rows)
         return [
             f"{number} {row.name}{f' ({row.paths[0]})' if names[row.name] > 1 else ''}"

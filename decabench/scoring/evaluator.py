@@ -212,7 +212,10 @@ def _leave_out(scored: ScoredTask, ids: Sequence[str], without: Collection[str],
 
 
 def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:
-    """Return a scored task limited to the examples in `kept`, with the scores of its main metric and its flags."""
+    """Return a scored task limited to the examples in `kept`.
+
+    The scores of its main metric and the counts of flags are computed again. Other details, such as variants and
+    samples, are left out."""
     if len(kept) == len(ids) or scored.sample is None:
         return scored
     import numpy as np
@@ -484,7 +487,9 @@ def describe_forms(found: ScoredTask, store: Store, split: str) -> Iterator[str]
 
 
 def _other_samples(found: ScoredTask) -> list[list[str]]:
-    """Return the texts of all samples except the first, with empty texts for refusals. Empty without scored samples."""
+    """Return the texts of all samples except the first, with empty texts for refusals.
+
+    The list is empty if samples were not scored."""
     if found.result.samples is None:
         return []
     return [
@@ -685,6 +690,6 @@ def _save_examples(folder: Path, head: ExamplesHead, rows: Iterable[ScoredExampl
 
 
 _LINES = 1_000
-"""How many lines to write at once."""
+"""The number of lines to write at once."""
 _LEVEL = 5
 """The compression level. Level 6 takes 50% longer, but files are only 2% smaller."""

@@ -34,11 +34,12 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     prediction: str | None = None
     """The scored answer; None if its text was left out."""
     raw: str | None = None
-    """The model's whole output, if it differs from the answer."""
+    """The text that was not scored, if it differs: the model's whole output or, if that was scored, the extracted
+    answer."""
     reasoning: str | None = None
     """The model's reasoning, if the model returned it separately from the output."""
     references: tuple[str, ...] = ()
-    """All references; empty if they were left out."""
+    """All references; empty if they were left out, and for other wordings."""
     score: float | None
     """The headline score of this example; None if examples have no individual score."""
     right: bool | None

@@ -283,11 +283,11 @@ class PairTests:
     adjusted: Array
     """The p-value adjusted for all pairs of the family; see `compare_pairs`."""
     reach: Array
-    """How far the 95% interval extends from the difference towards 0."""
+    """The distance from the difference to the end of the 95% interval that is closer to 0."""
     wide: Array
-    """How far the 95% interval extends away from 0. Equal to `reach` if `p` is not below 0.05."""
+    """The distance to the end that is farther from 0. Equal to `reach` if `p` is not below 0.05."""
     sizes: Array
-    """How much a unit on which the systems differ typically changes the difference; 0 if there are no such units."""
+    """The typical effect on the difference of a unit on which the systems differ; 0 if there are no such units."""
     span: float
     """The largest possible difference."""
     examples: int
@@ -441,7 +441,7 @@ def _list_pairs(
 ) -> tuple[list[tuple[int, Array]], list[tuple[int, Array]]]:
     """Return the pairs within the family (`inside`), and all other pairs.
 
-    An item is a system, and later systems scored on the same units.
+    Each item contains a system, and the later systems that were scored on the same units.
     """
     import numpy as np
 
@@ -529,11 +529,11 @@ def _resample_pairs(
 
 
 def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
-    """Return how much a unit on which the two systems differ typically changes their difference.
+    """Return the typical effect of a unit on each difference, counting only units on which the two systems differ.
 
     The sizes have the shape (systems, systems), and are 0 for systems that don't differ on any unit. A size is
-    sqrt(sum(u^4) / sum(u^2)), where u are the contributions of the units to the difference. If all
-    contributions other than 0 are equal, the size is this contribution.
+    sqrt(sum(u^4) / sum(u^2)), where u are the contributions of the units to the difference. If all contributions other
+    than 0 are equal, the size is this contribution.
     """
     import numpy as np
 

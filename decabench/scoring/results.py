@@ -70,7 +70,7 @@ class LimitedRun:
     of: int
     """The number of examples in the split."""
     chosen: str | None = None
-    """How the submission describes the answered examples, such as `limit 100`."""
+    """The submission's description of the answered examples, such as `limit 100`."""
     without: tuple[str, ...] = ()
     """The ids of answered examples that the user left out of the score."""
 
@@ -139,21 +139,24 @@ class Calibration:
 
 @dataclass(frozen=True)
 class SampleScores:
-    """The headline scores of several samples of a task's answers. Their mean is the task's score."""
+    """The headline scores of several samples of a task's answers.
+
+    The task's score is computed from the mean of their statistics. It is the mean of `scores` if the metric averages
+    over examples."""
 
     scores: tuple[float, ...]
     """The headline score of each sample."""
     majority: float
     """The headline score of the most frequent answer to each example, or of the earliest answer in case of a tie."""
     pass_at: Mapping[str, float] = field(default_factory=dict)
-    """The probability, by k, that at least one of k samples is entirely right, 0–100 (Chen et al. 2021); empty for
-    corpus metrics."""
+    """The probability, by k, that at least one of k samples is entirely right, 0–100 (Chen et al. 2021); empty unless
+    the metric scores single examples on a bounded scale."""
     between_samples: float = 0.0
     """The standard deviation of `scores`."""
     within_examples: float | None = None
-    """The standard deviation between samples of the same example; None for corpus metrics."""
+    """The standard deviation between samples of the same example; None if `pass_at` is empty."""
     between_examples: float | None = None
-    """The standard deviation of the examples' means; None for corpus metrics."""
+    """The standard deviation of the examples' means; None if `pass_at` is empty."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,7 @@ class SuiteTotal:
     of: int
     """The highest possible total: 100 for each scored task if scores are summed, or 100 for a mean."""
     tasks: int
-    """How many of the suite's tasks are scored."""
+    """The number of the suite's tasks that are scored."""
     complete: bool
     """Whether all of the suite's tasks are scored."""
     text: str

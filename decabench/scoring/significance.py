@@ -87,9 +87,7 @@ class Sample:
     strata: Array
     """(units,): each unit's stratum. Units are resampled within strata. All 0 if there is a single stratum."""
     name: str = ""
-    """The task's name, which seeds its resamples so that they are independent of those of other
-    tasks.
-    """
+    """The task's name, which seeds the resamples so that each task is resampled independently."""
     level: int = 0
     """The level of the units; 0 is outermost."""
     fixed: int = 0
@@ -327,7 +325,7 @@ def total_interval(samples: Sequence[Sample], combination: Combination = "sum") 
     """Return the interval of a suite's total, treating tasks as independent.
 
     Variances and third moments are added. For a task without variance, for example because all answers are right, the
-    half-widths of its own interval are used like standard errors (MOVER, Zou and Donner 2008). Returns None if a task
+    half-widths of its own interval are added in quadrature instead (MOVER, Zou and Donner 2008). Returns None if a task
     has no interval.
     """
     if not samples or any(len(sample.sizes) < 2 for sample in samples):

@@ -1,4 +1,4 @@
-"""Read answer files line by line, check them against the ids of a split, and write them.
+"""Read answer files line by line, and check them against the ids of a split.
 
 Each line is an object with an id and an answer, {"id": "...", "answer": "..."}. Files may be compressed (.gz, .zst).
 """
@@ -127,7 +127,7 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
 
 
 _MAGIC = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
-"""The first bytes of compressed files."""
+"""The first bytes of compressed files, by suffix."""
 
 
 def _broken(path: Path, line: int, error: Exception) -> Exception:
@@ -157,10 +157,10 @@ def _open(path: Path) -> Any:
 # From lines to records
 
 AnswerKind = Literal["extracted", "raw"]
-"""Which text of a line to use: the extracted answer, or the model's raw output if the line has it."""
+"""The text of a line to use: the extracted answer, or the model's raw output if the line has it."""
 
 FINISHES = ("stop", "length", "refused")
-"""Why an answer ended: the model finished it, reached the limit of new tokens, or refused to answer."""
+"""The reasons why an answer ends: the model finished it, reached the limit of new tokens, or refused to answer."""
 
 Problems = tuple[tuple[str, str], ...]
 
@@ -179,7 +179,7 @@ class AnswerLine(NamedTuple):
     raw: str | None = None
     """The model's raw output, if it differs from the answer."""
     rule: str = ""
-    """How the answer was extracted, such as `reasoning+marker+label`; empty if it was not extracted."""
+    """The rules that extracted the answer, such as `reasoning+marker+label`; empty if it was not extracted."""
     finish: str = "stop"
     """The reason why the answer ended, from `FINISHES`."""
     context_kept: tuple[int, int] | None = None
@@ -260,7 +260,9 @@ def _describe_whole(raw: bytes) -> str:
 
 
 def _parse_plain(number: int, raw: bytes) -> AnswerLine | None:
-    """Parse a line with only an id and an answer, as most are, five times as fast as `_parse_line`."""
+    """Parse a typical line, with only an id and an answer, five times as fast as `_parse_line`.
+
+    Returns None for other lines and for blank answers."""
     if raw.count(b'"') != 8:  # a line with another key, a repeated key or an escaped quotation mark has more
         return None
     try:
@@ -430,14 +432,14 @@ _UNMARKED = Marks()
 
 
 _FEW_IDS = 5
-"""The minimum number of unknown ids for which answers are reported as being for other data."""
+"""Answers are reported as being for other data only if at least this many ids are unknown."""
 
 ID_FAULTS = ("unknown-id", "missing-id")
 """The codes of faults that suggest that the answers are for other data."""
 
 
 def describe_other_form(id_: str, known: Container[str]) -> str:
-    """Explain that an id differs from a known id only in its Unicode form.
+    """Explain that an id differs from a known id only in its Unicode normalization.
 
     Returns an empty string if there is no such known id.
     """
@@ -522,7 +524,7 @@ class AnswerReader:
     def reason(self) -> str:
         """The most important fault: a failed run, otherwise ids from other data, otherwise the first fault found.
 
-        An empty string if there are no faults.
+        Empty if there are no faults.
         """
         faults = [fault for fault in self.faults if fault.code not in WARNINGS]
         for fault in faults:
@@ -627,7 +629,7 @@ class AnswerReader:
 # Whole files
 
 _NOTHING_MORE = AnswerLine(0, None, None)[4:]
-"""The details of a line that has none."""
+"""The fields after `problems` in a line with only an id and an answer."""
 
 
 def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:

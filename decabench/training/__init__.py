@@ -1,7 +1,6 @@
-"""Schedules, data encoding, the training loop, and exact resumption. Requires the `train` extra.
+"""Schedules, data encoding, the training loop, and exact resumption of runs. Requires the `train` extra.
 
-The public names are listed in `__init__.pyi` and loaded on first use, because most of them
-need torch.
+The public names are listed in `__init__.pyi` and loaded on first use, because most of them need torch.
 """
 
 from decabench.lazy import lazy_names

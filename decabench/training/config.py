@@ -19,7 +19,7 @@ from decabench.tasks import TASKS, context_limits
 
 Order = Literal["turn", "random", "size", "sequence", "shuffled"]
 ORDERS_BY_PASS = ("sequence", "shuffled")
-"""Orders in which each task trains for a whole pass at a time."""
+"""The orders that train each task for a whole pass at a time."""
 _BY_TASK = ("iterations", "weights", "batch_sizes", "clips", "target_forms")
 """Settings that are tables with task names as keys. Every key must be one of the run's tasks."""
 
@@ -44,10 +44,9 @@ class TrainConfig:
     schedule: Literal["joint", "curriculum", "anti-curriculum", "sequential"] = "joint"
     """The training schedule: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
     order: Order = "turn"
-    """How the task of each step is chosen. Tasks take turns (`turn`), are drawn at random (`random`), or
-    are drawn in proportion to their number of batches (`size`; see `temperature`). With `sequence`,
-    each task trains for a whole pass before the next task starts. `shuffled` is like `sequence`, but
-    reorders the tasks in each epoch. Both require `epochs`.
+    """How the task of each step is chosen: in turn (`turn`), at random (`random`), or at random in proportion to the
+    number of batches (`size`; see `temperature`). With `sequence`, each task is trained for a whole pass before the
+    next one. `shuffled` is like `sequence`, but reorders the tasks in each epoch. Both require `epochs`.
     """
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
@@ -57,8 +56,8 @@ class TrainConfig:
     """The total number of epochs; 0 to set the length in `steps` instead. By default, an epoch has as many steps as a
     pass over the data of all tasks."""
     epoch_steps: Steps = 0
-    """The length of an epoch in steps; 0 for a pass over the data (with `together`, over the largest task). It can't
-    be used with the orders `sequence` and `shuffled`, whose epochs are always passes."""
+    """The length of an epoch in steps; 0 for a pass over the data (with `together`, over the largest task). Must be 0
+    with the orders `sequence` and `shuffled`, whose epochs are always passes."""
     first_steps: Number = 30_000
     """The length in steps of the first phase of a curriculum or anti-curriculum."""
     first_tasks: tuple[str, ...] = ()
@@ -85,20 +84,19 @@ class TrainConfig:
     batch_sizes: Mapping[str, Count] = field(default_factory=dict)
     """The batch size in examples, by task. Overrides `batch_examples`."""
     batch_rule: Literal["sum", "padded"] = "sum"
-    """How the tokens of a batch are counted: `sum` adds up the sizes of its examples; `padded` multiplies the
-    length of the longest example by the number of examples. For MQAN, the size is context + question + 5 x answer,
-    and the padded length is the larger of context and 5 x answer, as in the authors' code (which uses
-    `batch_tokens = 9000`)."""
+    """How a batch's tokens are counted. `sum` adds up the sizes of its examples. `padded` multiplies the largest padded
+    length by the number of examples. For MQAN, the size is context + question + 5 x answer, and the padded length is
+    max(context, 5 x answer). The authors' code uses `padded`, with `batch_tokens = 9000`."""
     count_marks: bool = False
-    """Whether to also count the special tokens `<init>` and `<eos>` that MQAN puts around each text. This
-    makes batches smaller, as in older runs. The authors' code does not count them.
+    """Whether to also count the special tokens `<init>` and `<eos>` that MQAN puts around each text, which makes
+    batches smaller. The authors' code does not count them.
     """
     grouping: Literal["answers", "lengths", "none"] = "lengths"
-    """How examples are grouped into batches: by similar length (`lengths`), by similar answer length
-    (`answers`), or at random (`none`). With `lengths`, MQAN sorts an eighth of a pass at a time (at
-    least 8 and at most 128 batches) by context length. Examples whose answers have more than 14 words
-    are sorted by answer length first. `answers` needs the least padding, but most batches then contain
-    only one kind of answer. Models other than MQAN sort by length in both cases.
+    """How examples are grouped into batches: by similar length (`lengths`), by similar answer length (`answers`), or at
+    random (`none`). With `lengths`, MQAN sorts an eighth of a pass at a time (at least 8 and at most 128 batches) by
+    context length. Examples whose answers have more than 14 tokens are sorted by answer length first. `answers` needs
+    the least padding, but most batches then contain only one kind of answer. Other models sort by length with either
+    setting.
     """
     train_examples: Number = 0
     """The number of training examples to use from the start of each task's data; 0 for all."""
@@ -109,10 +107,10 @@ class TrainConfig:
     skip_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
     """The maximum number of context tokens, by task. Training examples with longer contexts are skipped."""
     target_forms: Mapping[str, str] = field(default_factory=dict)
-    """The alternative form of the training answers, by task. The original form is still used for other tasks, for
-    validation answers used in training, and for all scores. WikiSQL has the form `as-asked`, which sorts the
-    conditions of a query by the position of their values in the question. WOZ has the form `as-said`, which includes
-    every value that the user mentions, even if the state already contains it."""
+    """The alternative form of the training answers, by task. Other tasks, validation answers used in training, and all
+    scores keep the original form. WikiSQL has the form `as-asked`, which sorts a query's conditions by the position of
+    their values in the question. The English WOZ has the form `as-said`, which adds values that the user repeats
+    although the state already contains them."""
     validation_words: bool = False
     """Whether words of the validation examples are also counted for the vocabulary, as in the authors' code."""
     minimum_count: Count = 1
@@ -148,7 +146,7 @@ class TrainConfig:
     warmup: Count = 800
     """The number of steps over which `inverse-root` raises the learning rate from 0 to its peak."""
     cooldown: Number = 0
-    """The number of final steps over which the learning rate falls linearly to 0 (not in the paper)."""
+    """The number of final steps over which the learning rate falls linearly toward 0 (not in the paper)."""
     decay: Amount = 0.3
     """How strongly `epoch-decay` lowers the learning rate; see `rate`."""
     clip: Amount = 1.0
@@ -162,8 +160,8 @@ class TrainConfig:
     separately, the number is rounded up to whole units, such as dialogues.
     """
     best_by: str = "decascore"
-    """How the best checkpoint is chosen. `decascore` uses the sum of the scores of all trained tasks, and the name of a
-    task uses that task's score. `last` chooses the last checkpoint, which avoids selection by validation scores."""
+    """The score that chooses the best checkpoint: `decascore` for the sum over all trained tasks, or a task's name for
+    the score of that task. `last` chooses the last checkpoint instead, which avoids selection by validation scores."""
     patience: Number = 0
     """The number of validations without a better score after which the run stops; 0 to never stop early."""
     checkpoint_every: Number = 1_000

@@ -92,7 +92,7 @@ class TaskData:
 
     @property
     def lengths(self) -> Mapping[str, Integers]:
-        """The length of each example's row, by column name."""
+        """The row lengths by column name, each of shape (examples,)."""
         return {name: column.lengths for name, column in self.columns.items()}
 
 
@@ -123,11 +123,11 @@ def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Intege
 def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData:
     """Encode the tasks' training examples for the model's family.
 
-    Tokenizing ten tasks takes minutes, so the result is cached in the home folder under a digest of all inputs.
-    Data for a custom family or target form is never cached, because its code could change.
+    Tokenizing ten tasks takes minutes, so the result is cached in the home folder under a digest of all inputs. Data
+    for a custom family or target form is never cached, because its code could change.
 
     Raises MissingDataError if a task is not prepared or has no training examples, DataError if prepared data does not
-    match its record or an example can't be encoded, and DecabenchError if the labels of a split to read are hidden.
+    match its record or an example can't be encoded, and DecabenchError if a split to encode has hidden labels.
     """
     _refuse_hidden(store, config, tasks)
     prints = {**fingerprints(store, config.tasks, "train"), **fingerprints(store, config.tasks, "validation")}
@@ -237,7 +237,7 @@ def _target(task: Task, split: str, form: str, example: Example, earlier: Sequen
 
 
 def check_target_forms(config: TrainConfig, tasks: Mapping[str, Task]) -> None:
-    """Raise DecabenchError if a task has no target forms, or UnknownNameError if its target form is unknown."""
+    """Raise DecabenchError if a form is set for a task without forms, or UnknownNameError if the form is unknown."""
     for name, form in config.target_forms.items():
         if not tasks[name].target_forms:
             raise DecabenchError(f"{name} has no target forms. Leave out target_forms.{name}.")
@@ -434,7 +434,7 @@ class BatchStream:
 
     @property
     def begins_pass(self) -> int:
-        """The number of the pass that starts with the next batch, counted from 1; 0 if no pass starts."""
+        """The number of the pass that the next batch starts, counted from 1; 0 if it doesn't start a pass."""
         return (
             self.epoch + 1 if self.batch == 0 else self.epoch + 2 if self.batch == len(self._batches) else 0
         )

@@ -121,10 +121,10 @@ class ProgressReport:
         every: float = 60.0,
         time_left: float = math.inf,
     ) -> None:
-        """Report the progress of a run that has completed `step` of its `steps` steps.
+        """Report the progress of a run that has completed `step` of `steps` steps.
 
-        `time_left` is the number of seconds until the run's time limit. If `bar` is false, `say` is called
-        with a line every `every` seconds.
+        `time_left` is the number of seconds until the run's time limit. If `bar` is false, a line is passed to `say` at
+        intervals of `every` seconds.
         """
         self._bar: Any = None
         if bar:
@@ -218,7 +218,7 @@ def plot_curves(output: Path) -> Path | None:
 
 
 def running_mean(values: Sequence[float], window: int) -> list[float]:
-    """Return the mean of each value and the values before it, up to `window` values in total."""
+    """Return, for each position, the mean of up to `window` values that end there."""
     import numpy as np
 
     total = np.cumsum([0.0, *values])

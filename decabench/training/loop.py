@@ -437,7 +437,7 @@ class _Batch:
     examples: int
     """The number of examples in the batch."""
     begins_pass: int
-    """The number of the pass that starts with the batch, counted from 1; 0 if no pass starts."""
+    """The number of the pass that the batch starts, counted from 1; 0 if it doesn't start a pass."""
 
 
 @dataclass(frozen=True)

@@ -98,10 +98,9 @@ def restore_optimizer(
 def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> float:
     """Return the learning rate of a step in a run of `steps` steps.
 
-    Steps and epochs are counted from 1; `epoch` is 0 if the phase's length is set in steps.
-    `inverse-root` is from Appendix D of the decathlon paper and `epoch-decay` from Hashimoto et al.
-    2017 (section 5.2). `cooldown` is in neither paper. It lowers the rate linearly, so that it would
-    reach 0 one step after the last.
+    Steps and epochs are counted from 1; `epoch` is 0 if the phase's length is set in steps. `inverse-root` is from
+    Appendix D of the decathlon paper and `epoch-decay` from Hashimoto et al. 2017 (section 5.2). `cooldown` is in
+    neither paper. It lowers the rate linearly, to reach 0 one step after the last.
     """
     rate = config.learning_rate
     match config.rate:

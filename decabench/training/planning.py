@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
 _USUAL_DIMENSION = 300
-"""The dimension of word vectors that is assumed when the size of a network is checked, because opening vector files is
-slow."""
+"""The dimension of word vectors assumed when checking a network's size, because opening vector files is slow."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class TrainingRun:
     device: str = "auto"
     """The device, such as `auto`, `cpu` or `cuda`."""
     resume: bool = False
-    """Whether to resume from the latest checkpoint in the folder, if it contains any."""
+    """Whether to resume from the folder's latest checkpoint, if there is one."""
     report: Callable[[str], None] = print
     """Called with each progress message."""
     bar: bool = False

@@ -116,7 +116,7 @@ class RunState:
     best_step: int | None = None
     """The step of the best checkpoint; None if there is none yet."""
     stale: int = 0
-    """The number of validations since the validation with the best score."""
+    """The number of validations since the best score."""
     scores: dict[str, float] = field(default_factory=dict)
     """The scores of the last validation, by task."""
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -218,7 +218,7 @@ def _version(checkpoint: Checkpoint) -> str:
 
 
 def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Schedule, now: Schedule) -> None:
-    """Raise DecabenchError if the completed steps would have been different with the run's new length."""
+    """Raise DecabenchError if the run's new length or `cooldown` would have changed the completed steps."""
     step = checkpoint.record.step
     if before.course(min(step, now.steps)) != now.course(min(step, now.steps)):
         raise DecabenchError(
@@ -237,7 +237,7 @@ def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Sched
 
 
 def check_vectors(checkpoint: Checkpoint, words: WordTable) -> None:
-    """Raise DecabenchError if a checkpoint was trained with other word vectors."""
+    """Raise DecabenchError if a checkpoint's network reads word vectors that differ from the run's."""
     fixed = checkpoint.family.has_fixed_vectors(checkpoint.config)
     if fixed and checkpoint.record.vectors != words.vectors.digest:
         raise DecabenchError(
@@ -255,10 +255,10 @@ def copy_weights(
 ) -> None:
     """Initialize a network, or its `init_parts`, with the weights of a checkpoint.
 
-    This follows section 4.3 of the decathlon paper. Values used only in training are not copied, because training
-    sets them before using them, and exports don't contain them. In tables with a row for each word or n-gram, only
-    the rows that are in both vocabularies are copied. Heads of tasks that are not in the checkpoint keep their random
-    values. Raises DecabenchError if the networks differ in size.
+    This follows section 4.3 of the decathlon paper. Buffers used only in training are not copied, because training sets
+    them before using them, and exports don't contain them. In tables with a row for each word or n-gram, only the rows
+    that are in both vocabularies are copied. Heads of tasks that are not in the checkpoint keep their random values.
+    Raises DecabenchError if a part is unknown, the networks differ in size, or a copied task has a different output.
     """
     origin.check_files()
     left_out = find_family(config.model.name).training_only

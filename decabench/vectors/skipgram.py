@@ -191,9 +191,8 @@ def _draw_pairs(
 def _list_members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], Tensor, Tensor]:
     """Assign a row to each n-gram that occurs in at least `minimum` words.
 
-    Returns the row of each n-gram, the rows of every word's n-grams, concatenated, and the offset at
-    which each word's rows start, followed by the total. Words without any of these n-grams get a
-    padding row.
+    Returns three values: the row of each n-gram, the rows of all words' n-grams concatenated, and the offset at which
+    each word's rows start (followed by the total). Words without any of these n-grams get a padding row.
     """
     grams = [list(ngrams(word.strip())) if word not in SPECIALS else [] for word in words]
     counts: dict[str, int] = {}

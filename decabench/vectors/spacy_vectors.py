@@ -46,8 +46,8 @@ _SYMBOLS = {
     "MORPH": 453, "IDX": 455, "_": 456,
 }
 # fmt: on
-"""Words to which spaCy assigns a number, because they are also the names of tags or labels. Their key is this number
-instead of a hash. The numbers are from spaCy's symbols.pyx. Only words with a vector are listed."""
+"""Words that spaCy identifies by a number instead of a hash, because they are also the names of tags or labels. The
+numbers are from spaCy's symbols.pyx. Only words with a vector are listed."""
 
 Hashes = npt.NDArray[np.uint64]
 

@@ -22,8 +22,8 @@ _HALF = " "
 _PRIORITY = {"L": 7, "N": 5, "S": 3, "P": 1, "Z": -1, "C": -3}
 """The priority of each kind of token, by the letter of its Unicode class.
 
-If there is no space between two tokens, the token with the higher priority gets a half-space. Invisible characters
-(line breaks, control characters) never get a half-space.
+If there is no space between two tokens, the token with the higher priority gets a half-space. In this case, invisible
+characters (line breaks, control characters) never get one.
 """
 
 _RUN = re.compile(r"L+|N+|S+|P|Z|C| +")
@@ -108,7 +108,7 @@ class Lexicon:
     """
 
     def __init__(self, vocabulary: Sequence[str] = ()) -> None:
-        """Start with a vocabulary, given without the special words."""
+        """Start with a vocabulary, given without the special words. Raises DataError if a word occurs twice."""
         self.words: list[str] = [*SPECIALS, *vocabulary]
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self._numbers) < len(self.words):

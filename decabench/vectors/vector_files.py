@@ -113,7 +113,7 @@ def _read_vectors(path: Path) -> Vectors:
 
 
 def short_name(name: str) -> str:
-    """Return the name of vectors without any folders.
+    """Return the name of vectors without its folders.
 
     The folders don't matter, because vectors are identified by their digest.
     """
@@ -149,7 +149,7 @@ vectors (100) from npm."""
 
 
 def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
-    """Read GloVe's text format or fastText's, which begins with a line of two numbers: words and dimensions."""
+    """Read GloVe's or fastText's text format. fastText's begins with a line of two numbers: words and dimensions."""
     words: list[str] = []
     rows: list[Matrix] = []
     width = stated = 0

@@ -43,7 +43,8 @@ class Vectors(Protocol):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of everything that affects a vector, as `sha256:HEX`; or `none:DIMENSION`, if random."""
+        """The SHA-256 digest of everything that affects a vector, as `sha256:HEX`, or `none:DIMENSION` for random
+        vectors."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
         """Return the vectors of words, of shape (words, dimension). Words without a vector get zeros."""

@@ -35,7 +35,7 @@ _MISQUOTED = {
 
 
 def detokenise(text: str) -> str:
-    """Turn treebank tokens into plain text, restoring brackets and removing quotes and spaces before punctuation."""
+    """Turn treebank tokens into plain text: restore brackets, remove quotes, and close spaces around punctuation."""
     text = " ".join(text.split())
     for mark, plain in _BRACKETS.items():
         text = text.replace(mark, plain)

@@ -46,7 +46,7 @@ class _Direction:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The pair (en, other language). Names of archives have this order, and each archive has both directions."""
+        """The pair (en, other language). Archive names use this order, and each archive contains both directions."""
         return "en", self.source if self.target == "en" else self.target
 
     @property
@@ -221,7 +221,7 @@ _SPLIT_FILES = listed_files(
 
 
 def _sources(direction: _Direction) -> tuple[Source, ...]:
-    """Return the sources of a language pair. English and German were published in more places than other pairs."""
+    """Return the sources of a language pair. English-German data was published in more places than other pairs."""
     if "de" not in direction.pair:
         return _archives(direction)
     single = Source("de-en files", _SPLIT_FILES, partial(_read, direction, "de-en"))
@@ -296,7 +296,7 @@ IWSLT_OTHERS = {
         _other("cs", "en", (114_390, 1_385, 1_327)),
     )
 }
-"""The campaign's other language pairs, by name, for zero-shot tests of models trained on English to German."""
+"""Tasks of the campaign's other directions, by name, for zero-shot tests of models trained on English to German."""
 
 
 # Multi30k: English captions of photographs and their German translations. All of its data can be downloaded.

@@ -1,4 +1,4 @@
-"""Part-of-speech tagging and dependency parsing: the English Web Treebank and your own Penn Treebank."""
+"""Part-of-speech tagging and dependency parsing: the English Web Treebank and your copy of the Penn Treebank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WOZ 2.0, English and German: goal-oriented dialogue. The answer is the change of the dialogue state in a turn."""
+"""WOZ 2.0, English and German: goal-oriented dialogue. The answer is the turn's change to the dialogue state."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Network:
     backoff: float = 1.0
     """Seconds before the first retry. The delay doubles for each further retry."""
     longest_wait: float = 60.0
-    """The longest wait in seconds, even if a server's Retry-After asks for more."""
+    """The longest wait before a retry, in seconds, even if a server's Retry-After asks for more."""
     connect_timeout: float = 15.0
     """Seconds to wait for a connection."""
     read_timeout: float = 30.0

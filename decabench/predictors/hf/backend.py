@@ -203,7 +203,7 @@ class Facts:
     digest: str | None
     """The digest of the model's files; None for a model on the Hub, which is identified by its commit."""
     architecture: str
-    """The model class named in its configuration."""
+    """The model class named in the model's configuration."""
     is_encoder_decoder: bool
     """Whether the model has both an encoder and a decoder. All other models are causal."""
     chat_template: str | None
@@ -213,9 +213,9 @@ class Facts:
     device: str
     """The device to run on."""
     positions: int | None
-    """The maximum sequence length, or None for no limit."""
+    """The maximum sequence length in tokens, or None for no limit."""
     advised: int | None
-    """The maximum combined length of prompt and answer, as saved with the tokenizer; None if unknown."""
+    """The maximum combined length of prompt and answer in tokens, as saved with the tokenizer; None if unknown."""
     adapter: str | None = None
     """The adapter's digest, or None without an adapter."""
 
@@ -233,7 +233,7 @@ class HfBackend:
     """
 
     source: ModelSource
-    """Where to find the model."""
+    """The model's location."""
     options: ModelOptions
     """The requested options."""
     facts: Facts

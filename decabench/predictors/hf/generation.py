@@ -1,10 +1,10 @@
-"""Generate answers for a batch of a task's questions.
+"""Generate answers to a batch of questions from one task.
 
-On a CPU with float32, a prompt's scores differ slightly depending on the batch, by a few millionths of the
-largest score, because the order of summation changes. Greedy decoding then gives a different answer if two
-tokens are that close, about once in ten thousand tokens. To avoid this, the gap between the two best tokens
-is recorded at every step. If a gap is too small, the prompt is run again by itself and the second answer is
-used, so answers don't depend on the batch size.
+On a CPU with float32, a prompt's scores differ slightly depending on the batch, by a few millionths of the largest
+score, because the order of summation changes. Greedy decoding then gives a different answer if the two best tokens are
+that close, about once in ten thousand tokens. To avoid this, the gap between the two best tokens is recorded at every
+step. If a gap is too small, the prompt is run again by itself and the second answer is used, so answers don't depend on
+the batch size.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 def is_no_memory(error: Exception) -> bool:
-    """Whether an error means that a device ran out of memory.
+    """Return whether an error means that a device ran out of memory.
 
-    accelerate's `should_reduce_batch_size` doesn't recognize MemoryError or the MPS message about a large
-    buffer, and trained models run without accelerate.
+    accelerate's `should_reduce_batch_size` doesn't recognize MemoryError or the MPS message about a large buffer, and
+    trained models run without accelerate.
     """
     import torch
 
@@ -50,7 +50,7 @@ def is_no_memory(error: Exception) -> bool:
 
 
 def is_lost_device(error: Exception) -> bool:
-    """Whether an error means that the GPU can no longer be used, for example after a failed assertion."""
+    """Return whether an error means that the GPU can no longer be used, for example after a failed assertion."""
     words = ("CUDA error", "device-side assert", "HIP error")
     return not is_no_memory(error) and any(word in str(error) for word in words)
 
@@ -95,7 +95,7 @@ class Prompt:
     ids: Sequence[int]
     """Token ids of the prompt."""
     kept: tuple[int, int] | None
-    """The part of the context in the prompt, as offsets [start, end); None for the whole context."""
+    """The part of the context in the prompt, as character offsets [start, end); None for the whole context."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Prompter:
     tokenizer: Any
     """The model's tokenizer."""
     prompting: Prompting
-    """How questions of the task are turned into prompts."""
+    """The rules for turning the task's questions into prompts."""
     chat: bool
     """Whether to use the tokenizer's chat template instead of plain text."""
     budget: int | None = None
@@ -247,7 +247,7 @@ class Decoding:
     reasoning_room: int = 0
     """The number of additional tokens for answers that were cut off during reasoning."""
     positions: int | None = None
-    """The model's maximum sequence length; None for no limit."""
+    """The model's maximum sequence length in tokens; None for no limit."""
 
     def with_room(
         self,
@@ -312,7 +312,7 @@ class Generator:
         )
 
     def _run(self, prompts: Sequence[Prompt]) -> tuple[list[Answer], list[bool]]:
-        """Return the answers and, for each answer, whether it is certain not to depend on the rest of the batch."""
+        """Return the answers and, for each answer, whether it certainly doesn't depend on the rest of the batch."""
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 

@@ -220,7 +220,7 @@ _REFUSALS = {
 
 @contextmanager
 def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
-    """Convert the Hub's errors to our own messages, because the originals may contain a token."""
+    """Replace the Hub's errors with decabench's own, because the Hub's messages may contain an access token."""
     try:
         yield
     except (OSError, RuntimeError, ValueError) as error:
@@ -239,7 +239,7 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
 
 
 SANE = 10_000_000
-"""The upper bound for a plausible sequence length. Tokenizers without a maximum report a far larger number."""
+"""The highest plausible sequence length, in tokens. Tokenizers without a maximum report a far larger number."""
 
 
 @dataclass(frozen=True)
@@ -351,7 +351,7 @@ def _adapted(model: Any, folder: Path, merges: bool) -> Any:
 
 
 def positions(config: Any) -> int | None:
-    """Return the model's maximum sequence length, or None if positions are relative."""
+    """Return the model's maximum sequence length in tokens, or None if its configuration states no plausible limit."""
     found = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
     return found if isinstance(found, int) and 0 < found < SANE else None
 
@@ -432,10 +432,10 @@ _COARSE = 0.1  # the tolerance for data types with a precision of only two or th
 
 
 def pads_safely(loaded: Loaded) -> bool:
-    """Whether padding leaves answers unchanged, determined by running a prompt with and without padding.
+    """Return whether padding leaves answers unchanged, by running a prompt with and without padding.
 
-    A model that reads padding as text can process only one prompt at a time. Examples are recurrent models that
-    ignore the attention mask (RWKV, RecurrentGemma) and models with relative attention, such as XLNet.
+    A model that reads padding as text can process only one prompt at a time. Examples are recurrent models that ignore
+    the attention mask (RWKV, RecurrentGemma) and models with relative attention, such as XLNet.
     """
     alone = _scores(loaded, [_SHORT])[0]
     padded = _scores(loaded, [_SHORT, _LONG])[0]

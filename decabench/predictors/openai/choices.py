@@ -16,7 +16,7 @@ class UnreadableReplyError(Exception):
 
 
 class UnansweredError(Exception):
-    """Raised if a question can't be answered and retrying won't help. Other questions may be answered."""
+    """Raised if a question can't be answered, even by retrying. Other questions may be answered."""
 
 
 _End = Finish | Literal["failed", "tool"]
@@ -64,8 +64,9 @@ def first_choice(content: Mapping[str, Any]) -> dict[str, Any]:
 def parse_answer(content: Mapping[str, Any]) -> tuple[Answer, str]:
     """Parse the answer in a reply of the chat or completions API.
 
-    Also returns the finish_reason if it isn't recognized; the answer is then treated as complete.
-    Raises UnreadableReplyError for a reply without an answer and UnansweredError for a reply that calls a tool.
+    Returns the answer and an empty string. If the finish_reason isn't recognized, it is returned instead of the empty
+    string, and the answer is treated as complete. Raises UnreadableReplyError for a reply without an answer and
+    UnansweredError for a reply that calls a tool.
     """
     choice = first_choice(content)
     if not choice:
@@ -105,9 +106,8 @@ def parse_likelihoods(
 ) -> tuple[Answer, str]:
     """Parse the likelihoods of labels from a reply that repeats the prompts with log-probabilities.
 
-    Each prompt ends with a label. `alone` contains the log-likelihoods of labels without the prompt. Also returns
-    an empty string in place of an unknown finish_reason, to match `parse_answer`. Raises UnreadableReplyError if
-    log-probabilities are missing.
+    Each prompt ends with a label. `alone` contains the log-likelihoods of labels without the prompt. Returns the answer
+    and an empty string, in the format of `parse_answer`. Raises UnreadableReplyError if log-probabilities are missing.
     """
     replies = content.get("choices")
     given = [each for each in replies if isinstance(each, dict)] if isinstance(replies, list) else []

@@ -1,9 +1,9 @@
 """Client for servers with an OpenAI-compatible API, with rate limits and retries.
 
-The openai package isn't used because it takes 3 ms more CPU time per request and 0.6 s to import. It also
-lacks features that are needed for thousands of questions: a shared pause for all requests after a 429,
-Retry-After of up to ten minutes, retries that count towards the rate limit, a timeout for the whole reply, a
-limit on the size of a reply, and a key that never appears in errors or answers.
+The openai package isn't used because it takes 3 ms more CPU time per request and 0.6 s to import. It also lacks
+features that are needed for thousands of questions: a pause of all requests after a 429, Retry-After waits of up to ten
+minutes, retries that count towards the rate limit, a timeout for the whole reply, a limit on the size of a reply, and a
+key that never appears in errors or answers.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ LARGEST_REPLY = 16 << 20
 """The maximum size of a reply in bytes. A typical reply has a few thousand bytes."""
 
 _NEEDED = ("model", "messages", "prompt")
-"""Parameters that the user can't leave out, even if the server's error names them."""
+"""Required parameters. If a server's error names one of them, the parameter isn't treated as rejected."""
 
 MOST_SAID = 20
 """The maximum number of different warnings to log.
@@ -236,10 +236,10 @@ class Client:
     ) -> Answer:
         """Send a POST request, retrying until the reply contains an answer.
 
-        `parse` returns the answer in a reply, and the finish_reason if it isn't recognized. Raises
-        UnansweredError, FilteredError or PromptOverflowError if only this question fails, and ModelError if
-        all other questions would fail too. Raises UnsupportedError if the status of the reply is in
-        `unsupported`, which means that the server rejects the parameters.
+        `parse` reads the answer in a reply; see `parse_answer`. Raises UnansweredError, FilteredError or
+        PromptOverflowError if only this question fails, and ModelError if all other questions would fail too. Raises
+        UnsupportedError if the status of the reply is in `unsupported`, which means that the server rejects the
+        parameters.
         """
         for tried in range(1, self._retries + 2):
             try:
@@ -268,7 +268,7 @@ class Client:
         raise UnansweredError(f"No answer after {tries}: the server {fault}.")
 
     def say_once(self, about: str, message: str) -> None:
-        """Log a warning, unless it was already logged for another question. `about` identifies the warning."""
+        """Log a warning once for each value of `about`, and at most MOST_SAID warnings in total."""
         if about not in self._said and len(self._said) < MOST_SAID:
             self._said.add(about)
             _log.warning("%s", self._key.redact(message))
@@ -420,7 +420,7 @@ class Client:
         return f"{url} does not accept {name} with {self.model}: {said}. {remedy}"
 
     async def _explain_not_found(self, url: str, said: str) -> str:
-        """Return an explanation for a status of 404, which may be caused by the model or by the URL."""
+        """Explain why a URL or model was not found. The model's name, the URL or the API may be wrong."""
         try:
             content = (await self._send("GET", "/models")).content
         except _RetryableError:

@@ -56,8 +56,8 @@ class Connections:
     ) -> tuple[int, dict[str, str], bytes]:
         """Send a request and return the status, headers and body of the reply. Header names are in lower case.
 
-        Raises UnreachableError if no connection can be made, h11.RemoteProtocolError or another OSError if
-        the connection breaks, and OverflowError if the reply is too large.
+        Raises UnreachableError if no connection can be made, another OSError or h11.RemoteProtocolError if the
+        connection breaks, and OverflowError if the reply is too large.
         """
         connection = self._idle.pop() if self._idle else await self._connect()
         while not connection.is_open:  # closed by the server in the meantime
@@ -137,7 +137,7 @@ class _Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether another request can be sent."""
+        """Whether another request can be sent on this connection."""
         is_idle = self._http.our_state is h11.IDLE
         return is_idle and not self.reader.at_eof() and not self.writer.is_closing()
 

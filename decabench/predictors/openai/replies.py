@@ -181,7 +181,7 @@ class ServerReply:
     def message(self) -> str:
         """The error message with its cause.
 
-        If the error has no message, this is all text in the error, or the whole body if there is no such text.
+        Without a message, this is all text in the error or, if the error has no text, the whole body.
         """
         message = self.error.get("message") or self.error.get("detail")
         if not isinstance(message, str):

@@ -58,7 +58,7 @@ _OWN = {
     "n": "--samples",
     "stream": "not supported",
 }
-"""Parameters that --body can't set, each with the option to use instead or the reason."""
+"""Parameters that --body can't set, mapped to the option to use instead or to the reason."""
 
 CHARACTERS_PER_TOKEN = 4
 """The number of characters per token, used to estimate a prompt's length until the server has counted its tokens."""
@@ -73,7 +73,7 @@ The prompt must have at least 8,000 characters, and the server must count fewer 
 """
 
 SHORTEST_ECHO = 40
-"""The minimum length of a repeated prompt, in characters. A shorter prompt isn't removed from an answer."""
+"""The minimum length, in characters, of a repeated prompt that is removed from an answer."""
 
 ECHO_AT = 40
 """A repeated prompt must start within this many characters of the answer's beginning.
@@ -244,7 +244,7 @@ class _Asked:
     question: Question
     """The question."""
     prompting: Prompting
-    """How the question is turned into a prompt."""
+    """Builds the prompt."""
     kept: int | None = None
     """The number of context characters in the prompt; None for the whole context."""
     size: int = 0
@@ -263,11 +263,11 @@ class OpenAIPredictor:
     """Answers the questions of a single task concurrently, truncating contexts that are too long."""
 
     client: Client
-    """The connections, which belong to the event loop."""
+    """The client, which belongs to the event loop."""
     loop: LoopThread
     """The event loop that runs requests."""
     prompting: Prompting
-    """How questions are turned into prompts."""
+    """Builds the prompts."""
     options: ModelOptions
     """Request options, including the maximum prompt length as counted by the server."""
     window: int
@@ -379,7 +379,7 @@ class OpenAIPredictor:
     async def _score(
         self, prompt: str, gap: str, labels: Sequence[str], alone: Mapping[str, float]
     ) -> Answer:
-        """Score labels in one request, or in one request each if the server rejects lists of prompts."""
+        """Score all labels in one request, or send a request for each label if the server rejects lists of prompts."""
         ends = [f"{gap}{label}" for label in labels]
         if _ONE_BY_ONE not in self.heeded:
             try:
