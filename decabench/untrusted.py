@@ -51,16 +51,21 @@ def parse_json(text: str, surrogates: bool = False) -> Any:
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " if error.lineno > 1 else ""
-        said = _IN_WORDS.get(error.msg.removesuffix(" at"), error.msg)
-        raise ValueError(f"{said} at {line}column {error.colno}") from None
+        raise ValueError(explain_json_error(error)) from None
     except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+        raise ValueError(TOO_DEEP) from None
     if text.count("[") + text.count("{") > DEPTH:
         _check_depth(value)
     if not surrogates and _SURROGATE.search(text):
         _check_characters(value)
     return value
+
+
+def explain_json_error(error: json.JSONDecodeError) -> str:
+    """Return a plain description of an error in JSON, with its line and column."""
+    line = f"line {error.lineno}, " if error.lineno > 1 else ""
+    said = _IN_WORDS.get(error.msg.removesuffix(" at"), error.msg)
+    return f"{said} at {line}column {error.colno}"
 
 
 _IN_WORDS = {
@@ -81,7 +86,8 @@ _IN_WORDS = {
     "Unescaped '\\' in a string": "a backslash in double quotes must be doubled",
 }
 """Error messages of Python's JSON and TOML parsers, with plainer replacements."""
-_TOO_DEEP = "its brackets are nested too deeply"
+TOO_DEEP = "its brackets are nested too deeply"
+"""Describes JSON that exceeds the parser's limit on depth."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
@@ -128,7 +134,7 @@ def _check_depth(value: Any) -> None:
         level = [inner for outer in level for inner in _values_in(outer)]
         if not level:
             return
-    raise ValueError(_TOO_DEEP)
+    raise ValueError(TOO_DEEP)
 
 
 def _values_in(value: Any) -> Iterable[Any]:
@@ -162,7 +168,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     try:
         content = tomllib.loads(text, parse_float=_parse_float)
     except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+        raise ValueError(TOO_DEEP) from None
     except tomllib.TOMLDecodeError as error:
         fault, _, place = str(error).removesuffix(")").partition(" (at ")
         raise ValueError(f"{_IN_WORDS.get(fault, fault)} at {place}") from None
@@ -203,7 +209,7 @@ def _check_toml(text: str) -> None:
             dots = 0
             depth = max(0, depth + _BETWEEN[token])
             if depth > DEPTH:
-                raise ValueError(f"{_TOO_DEEP} at line {line + 1}")
+                raise ValueError(f"{TOO_DEEP} at line {line + 1}")
         elif len(token) > _DIGITS and token[0] not in "\"'#" and len(token.strip()) > _DIGITS:
             raise ValueError(f"a bare key or number has more than {_DIGITS} characters at line {line + 1}")
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from decabench.errors import SubmissionError
 from decabench.files import require_machine
 from decabench.submission import BrokenFileError, Limits, numbered_lines
+from decabench.untrusted import TOO_DEEP, explain_json_error
 
 FILE_BYTES = 1 << 30
 """The maximum size of an unpacked file, in bytes."""
@@ -203,8 +204,8 @@ def decode_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None 
     try:
         return json.loads(text, object_pairs_hook=pairs)
     except RecursionError:
-        raise ValueError("the brackets are nested too deeply") from None
+        raise ValueError(TOO_DEEP) from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+        raise ValueError(explain_json_error(error)) from None
     except ValueError as error:
         raise ValueError(re.sub(r"[;:].*", "", str(error))) from None
