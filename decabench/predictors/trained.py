@@ -24,6 +24,7 @@ from decabench.predictors.protocol import (
     refuse_unused,
 )
 from decabench.tasks import Question, Task
+from decabench.text import excerpt
 
 if TYPE_CHECKING:
     from decabench.models import TrainedModel
@@ -161,19 +162,26 @@ class _Predictor:
             yield from zip((question.id for question in window), self._answer(window), strict=True)
 
     def _answer(self, window: list[Question]) -> Iterator[Outcome]:
+        """Yield an outcome for each question, in order. If memory runs out, each half is answered by itself."""
         from decabench.predictors.hf.generation import free, is_no_memory
 
         limit, beam = self.options.max_new_tokens, self.options.beam or 1
-        # A batch whose size the user set is never split.
-        tokens = 1 << 62 if self.options.batch_size else _BATCH_TOKENS
+        tokens = 1 << 62 if self.options.batch_size else _BATCH_TOKENS  # batches of a size that the user set
         try:
             replies = self.model.answer(self.task, window, limit, tokens, beam)
         except Exception as error:
             if not is_no_memory(error):
                 raise
-            free()
-            yield from (Failure(f"The model ran out of memory ({error}).") for _ in window)
+            reason = excerpt(str(error))
+        else:
+            for reply in replies:
+                kept = None if reply.context_kept is None else (0, reply.context_kept)
+                yield Answer(reply.text, "stop" if reply.finished else "length", kept, reply.read, reply.said)
             return
-        for reply in replies:
-            kept = None if reply.context_kept is None else (0, reply.context_kept)
-            yield Answer(reply.text, "stop" if reply.finished else "length", kept, reply.read, reply.said)
+        free()  # after the `except` block, because the error kept tensors in memory
+        if len(window) == 1:
+            yield Failure(f"The model ran out of memory, even in a batch of 1 ({reason}).")
+            return
+        half = len(window) // 2
+        yield from self._answer(window[:half])
+        yield from self._answer(window[half:])

@@ -199,16 +199,25 @@ def test_damaged_checkpoints(trained, tmp_path):
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"),
     ],
 )
-def test_out_of_memory_fails_the_examples_alone(trained, monkeypatch, error):
+@pytest.mark.parametrize("size", [None, 6])
+def test_out_of_memory_fails_only_the_examples_that_do_not_fit_alone(trained, monkeypatch, error, size):
     from decabench.models.checkpoint import TrainedModel
 
-    def answer(*_: object) -> None:
-        raise error
+    asked = questions(trained, "sst")[:7]
+    large, answer = asked[2].id, TrainedModel.answer
 
-    monkeypatch.setattr(TrainedModel, "answer", answer)
-    with backend(str(trained.output), OPTIONS).open() as make:
-        outcomes = list(make(setting("sst")).stream([Question("a", "good?", "fine")]))
-    assert [(id, "ran out of memory" in outcome.error) for id, outcome in outcomes] == [("a", True)]
+    def limited(model, task, window, *rest):
+        if len(window) > 2 or any(question.id == large for question in window):
+            raise error
+        return answer(model, task, window, *rest)
+
+    with backend(str(trained.output), ModelOptions(device="cpu", batch_size=size)).open() as make:
+        whole = dict(make(setting("sst")).stream(asked))
+        monkeypatch.setattr(TrainedModel, "answer", limited)
+        found = dict(make(setting("sst")).stream(asked))
+    assert list(found) == list(whole)
+    assert "ran out of memory" in found.pop(large).error
+    assert found == {id: outcome for id, outcome in whole.items() if id != large}
 
 
 def test_other_errors_are_not_taken_for_it(trained, monkeypatch):
