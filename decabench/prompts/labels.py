@@ -88,10 +88,11 @@ def find_mentions(text: str, labels: Sequence[str]) -> list[tuple[int, int, str]
     return [(*match.span(), names[(match.lastindex or 1) - 1]) for match in pattern.finditer(text)]
 
 
-def match_label(text: str, labels: Sequence[str], known: Set[str] = frozenset()) -> str | None:
-    """Return the label if the whole text, apart from words in `known`, is a label, or None otherwise.
+def match_label(text: str, labels: Sequence[str], question: str | None = None) -> str | None:
+    """Return the label if the whole text is a label, or a sentence of a label and words of its question.
 
-    Case, punctuation and articles are ignored, but not signs that negate the label, such as a cross.
+    Returns None for any other text. Case, punctuation and articles are ignored, but not signs that negate the label,
+    such as a cross.
     """
     plain = text.strip()
     if plain in labels:
@@ -104,10 +105,23 @@ def match_label(text: str, labels: Sequence[str], known: Set[str] = frozenset())
         return None
     start, end, label = found[0]
     before = _ARTICLE.sub("", plain[:start])
-    others = re.findall(r"[^\W_][\w'\u2019]*", f"{before} {plain[end:]}".casefold())
-    return None if others and ("?" in plain or not known >= set(others)) else label
+    others = set(re.findall(r"[^\W_][\w'\u2019]*", f"{before} {plain[end:]}".casefold()))
+    if others and ("?" in plain or question is None or not _words_in(question) >= others):
+        return None
+    return label
 
 
+def _words_in(question: str) -> Set[str]:
+    """Return the words that a sentence around a label may repeat, without the words that would reverse its meaning."""
+    asked = re.sub('"[^"]*"', "", question).casefold()
+    known = {word for word in re.findall(r"[\w'\u2019]+", asked) if not _REVERSES.fullmatch(word)}
+    return known | {"it", "this", "is", "a", "an", "the"}
+
+
+_REVERSES = re.compile(
+    r"not|no|never|n?either|nor|none|or|if|cannot|hardly|false|wrong|\w+n['\u2019]t", re.IGNORECASE
+)
+"""Matches words that would change the meaning of a sentence that otherwise repeats its question."""
 _STRIKES = re.compile(
     r"~~|[~!\u00ac\u2260\u2264\u2265]\s*\w|[\u2610\u2717\u2718\u274c\u2716\u2715\U0001f44e\U0001f6ab]|\[ ?\]"
 )

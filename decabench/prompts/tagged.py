@@ -263,11 +263,7 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
         case "raw":
             return text
         case "label":
-            asked = re.sub('"[^"]*"', "", question).casefold()
-            known = {word for word in re.findall(r"[\w'\u2019]+", asked) if not _REVERSES.fullmatch(word)}
-            return match_label(
-                line, labels_for(form, question), known | {"it", "this", "is", "a", "an", "the"}
-            )
+            return match_label(line, labels_for(form, question), question)
         case "number":
             return _number(line, form.scale)
         case "sql":
@@ -288,10 +284,6 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
             return None
 
 
-_REVERSES = re.compile(
-    r"not|no|never|n?either|nor|none|or|if|cannot|hardly|false|wrong|\w+n['\u2019]t", re.IGNORECASE
-)
-"""Matches words that would change the meaning of a sentence that otherwise repeats its question."""
 _QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
 """Matches a source text that starts with a quotation mark, so that its translation may be in quotation marks too."""
 _ESCAPES = re.compile(rf"\\|</?[a-z][^<>\n]*>|</|{_ENTITY}", re.IGNORECASE)
