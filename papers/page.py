@@ -214,11 +214,8 @@ def count_table(plan: Plan) -> str:
 
 
 def _count_runs(text: str) -> int:
-    line = re.search(r"^Runs done: (.*)$", text, re.MULTILINE)  # only the first match, because notes follow
-    counts = re.finditer(
-        r"(\d+) of \d+ with (?:seed|each of seeds (\d+) (?:and|to) (\d+))", line[1] if line else ""
-    )
-    return sum(int(one[1]) * (int(one[3] or 0) - int(one[2] or 0) + 1) for one in counts)
+    line = re.search(r"^(?:All )?([\d,]+) (?:of [\d,]+ )?planned runs (?:is|are) done", text, re.MULTILINE)
+    return int(line[1].replace(",", "")) if line else 0  # only the first match, because notes follow
 
 
 def describe_progress(plan: Plan, place: Place) -> str:
@@ -232,11 +229,13 @@ def describe_progress(plan: Plan, place: Place) -> str:
             groups[-1][1].append(seed)
         else:
             groups.append((counts, [seed]))
-    parts = [f"{done or 'none'} of {of} with {_name_seeds(own)}" for (done, of), own in groups]
-    fewer = any(len(plan.seeds_of(run)) < len(seeds) for run in plan.runs)
-    count = f"Runs done: {', '.join(parts)}{' (some models are planned with fewer seeds)' if fewer else ''}."
-    whole = all(done == of for (done, of), _ in groups)
-    return count + ("" if whole else " The remaining runs may change these figures.")
+    ran, planned = (sum(counts[at] * len(own) for counts, own in groups) for at in (0, 1))
+    if ran == planned:
+        return f"All {planned:,} planned runs are done."
+    *parts, last = [f"{done or 'none'} of {of} with {_name_seeds(own)}" for (done, of), own in groups]
+    listed = f"{', '.join(parts)}, and {last}" if parts else last
+    count = f"{ran:,} of {planned:,} planned runs {'is' if ran == 1 else 'are'} done"
+    return f"{count}: {listed}. The remaining runs may change these figures."
 
 
 def _name_seeds(seeds: Sequence[int]) -> str:

@@ -31,7 +31,7 @@ suite = "small"
 split = "validation"
 seeds = [0, 1]
 summary = ["Jointly {{joint: SST}}: {{joint over single: mean}}."]
-notes = ["The classes are few.", "Runs done: 99 of 99 with seed 0."]
+notes = ["The classes are few.", "99 of 99 planned runs are done."]
 contrasts = [
   { row = "joint", baseline = "single", measures = ["SST"], claimed = 9 },
   { row = "joint", baseline = "single", measures = ["mean"], claimed = 9 },
@@ -115,7 +115,9 @@ def test_a_paper(given, home, tmp_path, capsys):
     details = page.parent / "details" / page.name
     main(["reproduce", *given, "--seeds", "0", "--only", "one-sst"])
     main(["page", *given, "--page", str(page)])
-    assert "1 of 3 with seed 0, none of 3 with seed 1" in page.read_text()
+    assert (
+        "1 of 6 planned runs is done: 1 of 3 with seed 0, and none of 3 with seed 1. The" in page.read_text()
+    )
     text = details.read_text()
     assert "| single | 80.0 | " in text and "| – (1 of 2 tasks) |" in text and "| joint | 88.5 |" not in text
     assert "Not yet run: joint over single (SST, mean)." in text
@@ -140,7 +142,7 @@ def test_a_paper(given, home, tmp_path, capsys):
     main(["reproduce", *given])
     main(["page", *given, "--page", str(page)])
     text, summary = details.read_text(), page.read_text()
-    assert "Runs done: 3 of 3 with each of seeds 0 and 1." in summary
+    assert "\nAll 6 planned runs are done.\n" in summary
     golds = {
         task: {one.id: one.answers for one in decabench.tasks.Store(home).examples(task, "validation")}
         for task in ("sst", "multinli.in.out")
@@ -263,7 +265,11 @@ def test_runs_and_records_of_other_settings(given, tmp_path, capsys):
     other = elsewhere(given, tmp_path, "else")
     main(["page", *other, "--page", str(tmp_path / "page.md")])
     assert "its record was not used" in capsys.readouterr().out
-    assert "Runs done: none of 3" in (tmp_path / "page.md").read_text() and record.read_bytes() == before
+    assert (
+        "0 of 6 planned runs are done: none of 3 with each of seeds 0 and 1."
+        in (tmp_path / "page.md").read_text()
+        and record.read_bytes() == before
+    )
     main(["reproduce", *other, *only])
     assert record.read_bytes() != before
 
