@@ -10,14 +10,15 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from decabench.exchange import FORMATS, HARNESSES, TRACKERS
 from decabench.exchange.result_exports import TABLES
+from decabench.scoring import TaskResult
 from decabench.tasks.taskfile import _KEYS as KEYS
 from tests.processes import with_decabench
 from tests.sources import ROOT
@@ -287,3 +288,22 @@ def test_the_pages_on_exchange_name_every_format_harness_and_tracker() -> None:
     named = [*(f"`{name}`" for name in FORMATS), *(f"--format {name}`" for name in TABLES)]
     named += [*(f"--for {name} " for name in HARNESSES), *(f"`--log {name}`" for name in TRACKERS)]
     assert [each for each in named if each not in page] == []
+
+
+def test_the_page_on_results_names_every_key_of_a_task() -> None:
+    page = (DOCS / "reference" / "results.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ", 1) for line in page.splitlines() if line.startswith("| `tasks.<task>.")]
+    for name, kind in get_type_hints(TaskResult).items():
+        row = next(
+            (
+                row
+                for row in rows
+                if {f"`{name}`", f"`tasks.<task>.{name}`"} & set(re.findall("`[^`]+`", row[0]))
+            ),
+            None,
+        )
+        assert row, f"no row for tasks.<task>.{name}"
+        inner = {
+            field.name for each in (kind, *get_args(kind)) if is_dataclass(each) for field in fields(each)
+        }
+        assert inner <= set(re.findall("`([^`]+)`", row[1])), name
