@@ -338,8 +338,11 @@ def _advice(error: click.ClickException) -> str:
     path, command = context.command_path, context.command
     if context.parent and isinstance(command, click.Group) and error.message.startswith("No such command"):
         names = ", ".join(command.commands)
+        every = f", or run {path} for a list" if command.invoke_without_command else ""
         show = f". For details, run {path} show NAME" if "show" in command.commands else ""
-        return f" Choose from {names}{show}."
+        return f" Choose from {names}{every}{show}."
+    if isinstance(error, click.NoSuchOption) and not error.option_name.startswith("--"):
+        return " Options begin with two dashes, such as --help."
     if isinstance(error, click.NoSuchOption) and context.parent is None and isinstance(command, click.Group):
         return f" Put a command's options after its name: {path} COMMAND {error.option_name} …"
     if isinstance(error, click.NoSuchOption) and path.endswith(" run"):

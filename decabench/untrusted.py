@@ -82,6 +82,9 @@ _IN_WORDS = {
     "Invalid \\escape": "there is an invalid backslash escape",
     "Invalid value": "there is an invalid value, perhaps a string without quotes,",
     "Invalid statement": "KEY = VALUE is expected",
+    "Expected '=' after a key in a key/value pair": "KEY = VALUE is expected",
+    "Expected newline or end of document after a statement": "there is more text after a value",
+    "Unclosed array": "a comma or a closing bracket is missing",
     "Cannot overwrite a value": "a key occurs more than once",
     "Unescaped '\\' in a string": "a backslash in double quotes must be doubled",
 }

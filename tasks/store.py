@@ -203,7 +203,7 @@ class Store:
                     yield row
         except (OSError, ValueError) as error:
             raise DataError(
-                f"The {split} split of {task} is damaged ({error}). {prepare_again(task, record)}."
+                f"The {split} split of {task} is damaged ({error}). {prepare_again(task, record, self.home)}."
             ) from error
 
     def examples(self, task: str, split: str) -> Iterator[Example]:
@@ -245,9 +245,8 @@ class Store:
         """Raise DataError if a prepared split has been changed, and MissingDataError if it is not prepared."""
         record = self.record(task, split)
         if not self.is_unaltered(task, split):
-            raise DataError(
-                f"The {split} split of {task} has changed since it was prepared. {prepare_again(task, record)}."
-            )
+            again = prepare_again(task, record, self.home)
+            raise DataError(f"The {split} split of {task} has changed since it was prepared. {again}.")
 
     def require_current(self, task: Task, split: str) -> None:
         """Raise DataError if a user's task was prepared from other files, or if its files have changed since.
@@ -257,17 +256,14 @@ class Store:
         record = self.records(task.name).get(split)
         if task.folder is None or record is None or record.origin != "user":
             return
+        run = f"Run decabench prepare {task.name}{include_option(task)}{home_option(self.home)}"
         if is_of_other_files(task, split, record):
             raise DataError(
                 f"{task.name} was prepared from {', '.join(str(file['name']) for file in record.files)}, which belong "
-                f"to another task of the same name. Run decabench prepare {task.name}{include_option(task)}, or rename "
-                "one of the tasks."
+                f"to another task of the same name. {run}, or rename one of the tasks."
             )
         if changed := changed_files(task.folder, record):
-            raise DataError(
-                f"{changed[0]} has changed since {task.name} was prepared. Run decabench "
-                f"prepare {task.name}{include_option(task)} again."
-            )
+            raise DataError(f"{changed[0]} has changed since {task.name} was prepared. {run} again.")
 
     def records(self, task: str) -> dict[str, SplitRecord]:
         """Read the records of a task's prepared splits, if any. Raises DataError for a damaged file."""
@@ -329,7 +325,7 @@ class Store:
             offline = "" if is_local else ", with --mirror or --sample if you are offline"
             raise MissingDataError(
                 f"The {split} splits of {', '.join(names)} are not prepared in {self.home}. Run decabench prepare "
-                f"{' '.join(names)}{''.join(map(include_option, found))}{offline}."
+                f"{' '.join(names)}{''.join(map(include_option, found))}{home_option(self.home)}{offline}."
             )
 
     def _has(self, task: str, split: str) -> bool:
@@ -340,12 +336,15 @@ class Store:
         name, task = _name(given), _find(given)
         missing = f"The {split} split of {name} is not prepared in {self.home}"
         if task is None:
-            return f"{missing}. Run decabench prepare {name} --include FILE, where FILE defines the task."
+            return (
+                f"{missing}. Run decabench prepare {name} --include FILE{home_option(self.home)}, where FILE defines "
+                "the task."
+            )
         if not _has_split(task, split):
             return (
                 f"{describe_absent(task, split)}. Use --split {' or --split '.join(available_splits(task))}."
             )
-        run = f"decabench prepare {name}{include_option(task)}"
+        run = f"decabench prepare {name}{include_option(task)}{home_option(self.home)}"
         if task.folder is not None:
             return f"{missing}. Run {run}."
         if not any(source.urls for source in task.sources):
@@ -525,6 +524,11 @@ def changed_files(folder: Path, record: SplitRecord) -> list[str]:
     ]
 
 
+def home_option(home: Path) -> str:
+    """Return ` --home DIR` for a folder that commands don't use by default, otherwise an empty string."""
+    return "" if home == home_folder() else f" --home {quote(shown_path(home))}"
+
+
 def include_option(task: Task | None) -> str:
     """Return ` --include FILE` for a task defined in a file, otherwise an empty string."""
     if task is None or task.origin == "decabench" or task.name in known_tasks():
@@ -532,11 +536,11 @@ def include_option(task: Task | None) -> str:
     return f" --include {quote(shown_path(task.definition)) if task.definition else 'FILE'}"
 
 
-def prepare_again(task: str, record: SplitRecord) -> str:
+def prepare_again(task: str, record: SplitRecord, home: Path) -> str:
     """Return advice on replacing data that doesn't match its record."""
     option = " --sample" if record.origin == "sample" else include_option(known_tasks().get(task))
     force = "--force and the same --mirror" if record.origin == "mirror" else "--force"
-    return f"Run decabench prepare {task}{option}, and add {force} if that does not help"
+    return f"Run decabench prepare {task}{option}{home_option(home)}, and add {force} if that does not help"
 
 
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
@@ -603,7 +607,7 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     digests = (value.removeprefix("sha256:")[:16] for value in (record.fingerprint, record.units_digest))
     path = store.home / "arrow" / f"{task}.{split}.{'.'.join(digests)}.arrow"
     if not path.exists():
-        _write_arrow(store.path(task, split), path, prepare_again(task, record))
+        _write_arrow(store.path(task, split), path, prepare_again(task, record, store.home))
     return datasets.Dataset.from_file(str(path))
 
 

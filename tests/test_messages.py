@@ -41,6 +41,26 @@ MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
         lambda rows: "\n".join(map(str, rows)).encode(),
         "a key in double quotes is missing",
     ),
+    "ids that are numbers": (
+        "",
+        lambda rows: lines([{**row, "id": at} for at, row in enumerate(rows)]),
+        "lines 1, 2, 3 and 29 more: for example, 'id' must be a string in quotes, but is the number 0",
+    ),
+    "commas between lines": (
+        "",
+        lambda rows: lines(rows).replace(b"}\n", b"},\n"),
+        "lines 1, 2, 3 and 29 more: the line ends in a comma after its JSON object; remove the comma",
+    ),
+    "Latin-1": (
+        "",
+        lambda rows: lines(rows).replace(b"positive", b"caf\xe9"),
+        "lines 2, 5, 7 and 10 more: for example, byte 42 of the line is not UTF-8; save the file as UTF-8",
+    ),
+    "other ids": (
+        "",
+        lambda rows: lines([{**row, "id": row["id"].upper()} for row in rows]),
+        ": 1 fault\n",
+    ),
     "half of the lines": (
         "",
         lambda rows: lines(rows[:16]),

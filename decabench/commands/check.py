@@ -34,7 +34,7 @@ def check(
     Exits with 1 if there are faults, and with 3 if the only faults are files whose data is not prepared.
     """
     from decabench.submission import check_submission, read_id_list
-    from decabench.tasks import Store, choose_tasks, known_tasks
+    from decabench.tasks import Store, choose_tasks, home_folder, home_option, known_tasks
 
     known = known_tasks(include)
     names = choose_tasks(tasks, suite, include)
@@ -51,5 +51,6 @@ def check(
     absent = {fault.file for fault in report.faults if fault.code == "no-data"}
     if absent and not is_set("json"):
         missing = dict.fromkeys(count.task for count in report.files if count.file in absent)
-        note(f"Prepare the missing data: decabench prepare {' '.join(missing)}")
+        place = home_option(home_folder(home))
+        note(f"Prepare the missing data: decabench prepare {' '.join(missing)}{place}")
     context.exit(report.exit_code)

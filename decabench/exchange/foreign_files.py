@@ -157,6 +157,7 @@ def _text_rows(path: Path) -> Iterator[ForeignAnswer]:
 def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
     """Yield the rows of a CSV file with a header line. Quoted fields may contain line breaks, as in RFC 4180."""
     delimiter = places.delimiter or ("\t" if path.suffix == ".tsv" else ",")
+    delimiter = "\t" if delimiter == r"\t" else delimiter  # a shell doesn't turn this into a tab
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise DecabenchError(
             f"The delimiter must be a single character, such as a comma or a tab, not {delimiter!r}."
@@ -260,9 +261,11 @@ def _advise(heading: Sequence[str]) -> str:
             "docs/submissions.md)."
         )
     if len(heading) == 1:
-        found = next((delimiter for delimiter in ";\t|" if delimiter in heading[0]), "")
+        found = next((delimiter for delimiter in ",;\t|" if delimiter in heading[0]), "")
         shown = "$'\\t'" if found == "\t" else f"'{found}'"
-        return f" If the file uses a different delimiter, add --delimiter {shown}." if found else ""
+        if found:
+            return f" If the file uses a different delimiter, add --delimiter {shown}."
+        return " If each line is an answer, in the order of the data, use the format text instead of csv."
     return (
         " Specify the id and answer columns with --id and --answer. If the first line is an answer, add a header line "
         "such as id,answer."

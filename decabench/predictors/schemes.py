@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import decabench
-from decabench.errors import DecabenchError, UnknownNameError, near_matches, require_name
+from decabench.errors import DecabenchError, ModelError, UnknownNameError, near_matches, require_name
 from decabench.files import file_digest
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.predictors.baselines import (
@@ -128,7 +128,10 @@ def _likely_form(name: str) -> str:
             f" For a model from decabench train, write trained:{name}; for a transformers model, hf:{name}."
         )
     if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
-        return f" For a model on the Hugging Face Hub, write hf:{name}."
+        return (
+            f" For a model on the Hugging Face Hub, write hf:{name}; for a model on a server, write openai:URL and add "
+            f"--model {name}."
+        )
     return ""
 
 
@@ -202,7 +205,15 @@ class PythonBackend:
         takes_setting = not is_ready and self._takes_setting(found)
 
         def make(setting: Setting) -> Any:
-            made = found if is_ready else found(setting) if takes_setting else found()
+            try:
+                made = found if is_ready else found(setting) if takes_setting else found()
+            except (AttributeError, TypeError) as error:
+                if not inspect.isfunction(found):
+                    raise
+                raise ModelError(
+                    f"{self.reference} failed when it was called with the setting ({describe_error(error)}). It must "
+                    "return a predictor, which has a method predict(questions)."
+                ) from error
             if not isinstance(made, (Predictor, StreamingPredictor)):
                 self._refuse()
             return made

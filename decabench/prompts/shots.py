@@ -127,8 +127,8 @@ def select_shots(
             _keep(by_answer.setdefault(shot.answer, []), key, shot, n)
     if usable < n:
         raise MissingDataError(
-            f"{task.name}: {n} shots were requested, but only {usable:,} training examples are usable "
-            f"({excluded:,} are also in the evaluated split). Use fewer shots."
+            f"{task.name}: {n:,} shots were requested, but only {usable:,} training examples are usable"
+            f"{f' ({excluded:,} are also in the evaluated split)' if excluded else ''}. Use fewer shots."
         )
     few = len(by_answer) <= min(FEW_LABELS, usable // 2)
     drawn = _in_turn([*by_answer.values()], n) if few else best

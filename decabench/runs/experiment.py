@@ -204,10 +204,11 @@ def _find(name: str) -> _Setting:
     if name in _known():
         return _known()[name]
     table, _, last = name.rpartition(".")
-    if elsewhere := find_setting(last):
+    names = [full.rpartition(".")[2] for full in _known() if full.rpartition(".")[0] == table]
+    is_plural = table and last.removesuffix("s") in names  # prepare.samples, although predict has samples
+    if (elsewhere := find_setting(last)) and not is_plural:
         place = f"in the table [{elsewhere.partition('.')[0]}]" if "." in elsewhere else "above all tables"
         raise DecabenchError(f"'{name}' belongs {place} (with --set: {elsewhere}=…)")
-    names = [full.rpartition(".")[2] for full in _known() if full.rpartition(".")[0] == table]
     tables = () if table else (*_TABLES, "predict")
     return _known()[require_name(last, (*names, *tables), f"[{table}] setting" if table else "setting")]
 

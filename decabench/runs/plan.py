@@ -421,7 +421,9 @@ class Run:
         check_ranges(self)
         if self.prices and (self.price_in is not None or self.price_out is not None):
             raise DecabenchError("--prices already sets both prices. Leave out --price-in and --price-out.")
-        if self.max_cost is not None and self.tariff == Prices():
+        if (
+            self.tariff == Prices() and self.max_cost is not None
+        ):  # also reads the file before any question is asked
             raise DecabenchError(
                 "--max-cost requires prices. Specify --prices FILE, or --price-in and --price-out."
             )

@@ -83,6 +83,7 @@ from decabench.tasks import (
     Task,
     describe_absent,
     get_task,
+    home_option,
     include_option,
     known_tasks,
     select_suite,
@@ -446,7 +447,7 @@ def _require_same_data(
         if file.split in known[task].hidden and not record.salt:
             raise DataError(
                 f"The {file.split} split of {task} was prepared before its labels were hidden. Run decabench prepare "
-                f"{task}{include_option(known[task])} again."
+                f"{task}{include_option(known[task])}{home_option(store.home)} again."
             )
         if not record.labelled:
             store.require_labels(task, file.split)
@@ -457,8 +458,8 @@ def _require_same_data(
     if unprepared:
         raise MissingDataError(
             f"The {files[unprepared[0]].split} split of {', '.join(unprepared)} is not prepared in {store.home}. Run "
-            "decabench prepare "
-            f"{' '.join(unprepared)}, or choose the tasks to score with --tasks."
+            f"decabench prepare {' '.join(unprepared)}{home_option(store.home)}, or choose the tasks to score with "
+            "--tasks."
         )
     if different:
         raise DataError(

@@ -117,7 +117,8 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
                     rest = file.readline(limits.line_bytes)
                     total += len(rest)
                 if total > limits.file_bytes:
-                    reason = f"the file unpacks to more than {limits.file_bytes:,} bytes"
+                    size = "unpacks to" if path.suffix in _MAGIC else "has"
+                    reason = f"the file {size} more than {limits.file_bytes:,} bytes; shorten the answers"
                     raise BrokenFileError(path, "too-large", number, reason)
                 yield number, None if is_long else line.removesuffix(b"\n")
     except BrokenFileError:
@@ -280,7 +281,10 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
         reason = f"byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8"
         return AnswerLine(number, None, None, (("bad-encoding", reason),))
     except ValueError as error:
-        return AnswerLine(number, None, None, (("bad-json", f"the line is not JSON: {error}"),))
+        reason = f"the line is not JSON: {error}"
+        if raw.rstrip().endswith(b"},"):
+            reason = "the line ends in a comma after its JSON object; remove the comma"
+        return AnswerLine(number, None, None, (("bad-json", reason),))
     if not isinstance(record, dict):
         reason = f'the line must be an object, but is {kind_of(record, "null")}; write {{"id": "...", "answer": "..."}}'
         return AnswerLine(number, None, None, (("not-an-object", reason),))
@@ -344,7 +348,7 @@ def _read_text(record: dict[str, Any], key: str, code: str, problems: list[tuple
         return None
     text = record[key]
     if not isinstance(text, str):
-        problems.append((code, f"the {key} must be a string in quotes, but is {kind_of(text, 'null')}"))
+        problems.append((code, f"{key!r} must be a string in quotes, but is {kind_of(text, 'null')}"))
         return None
     try:
         text.encode()
@@ -434,8 +438,8 @@ _UNMARKED = Marks()
 _FEW_IDS = 5
 """Answers are reported as being for other data only if at least this many ids are unknown."""
 
-ID_FAULTS = ("unknown-id", "missing-id")
-"""The codes of faults that suggest that the answers are for other data."""
+_ID_FAULTS = ("unknown-id", "missing-id")
+"""The codes of faults that `other-ids` replaces if the answers are for other data."""
 
 
 def describe_other_form(id_: str, known: Container[str]) -> str:
@@ -459,7 +463,8 @@ class AnswerReader:
     """A reader that checks every line of an answer file against the ids of its split.
 
     Iterating yields the lines that answer an example. Afterwards, `faults` contains the first 20 faults of each code,
-    and `unlisted` counts the other faults.
+    and `unlisted` counts the other faults. If most ids are unknown, a single fault `other-ids` replaces all unknown and
+    missing ids.
     """
 
     def __init__(self, file: PredictionFile, ids: Ids | None, marks: Marks = _UNMARKED) -> None:
@@ -501,6 +506,12 @@ class AnswerReader:
             self._note(error.code, f"{error.reason}; reading stopped there", error.line)
         else:
             self._check_complete()
+        if sentence := self._describe_other_ids():
+            self.faults = [fault for fault in self.faults if fault.code not in _ID_FAULTS]
+            self.faults.insert(0, Fault("other-ids", sentence, self.file.name))
+            self._counts["other-ids"] = 1
+            for code in _ID_FAULTS:
+                del self._counts[code], self.unlisted[self.file.name, code]
 
     @property
     def count(self) -> FileCount:
@@ -522,16 +533,11 @@ class AnswerReader:
 
     @property
     def reason(self) -> str:
-        """The most important fault: a failed run, otherwise ids from other data, otherwise the first fault found.
-
-        Empty if there are no faults.
-        """
+        """The most important fault: a failed run, or else the first of `faults`. Empty if there are none."""
         faults = [fault for fault in self.faults if fault.code not in WARNINGS]
         for fault in faults:
             if fault.code == "incomplete":
                 return f"{fault.code}: {fault.message}"
-        if sentence := self.describe_other_ids():
-            return f"other-ids: {sentence}"
         return str(faults[0]) if faults else ""
 
     def _note(self, code: str, message: str, line: int | None = None) -> None:
@@ -560,7 +566,7 @@ class AnswerReader:
             return True
         return False
 
-    def describe_other_ids(self) -> str:
+    def _describe_other_ids(self) -> str:
         """Explain that the answers are for other data if most ids are unknown. Returns an empty string otherwise."""
         unknown = self._counts["unknown-id"]
         if unknown < _FEW_IDS or 2 * unknown <= self.count.lines:

@@ -23,7 +23,6 @@ from decabench.metrics import METRICS, Item
 from decabench.prompts import GivenAnswers, describe_answers
 from decabench.submission.answers import (
     FOLDER,
-    ID_FAULTS,
     AnswerLine,
     AnswerReader,
     Ids,
@@ -111,12 +110,7 @@ def check_submission(
                 room -= len(line.answer or "")
                 if room >= 0:
                     lines.append(line)
-            listed = list(reader.faults)
-            if sentence := reader.describe_other_ids():
-                faults.insert(0, Fault("other-ids", sentence, file.name))
-                listed = [fault for fault in listed if fault.code not in ID_FAULTS]
-                unlisted.update((file.name, fault.code) for fault in reader.faults if fault.code in ID_FAULTS)
-            faults += listed
+            faults += reader.faults
             if isinstance(own, Task):
                 faults += _form_faults(file, own, lines, store)
             unlisted.update(reader.unlisted)
@@ -272,7 +266,10 @@ def read_id_list(path: str | Path) -> IdList:
             raw = handle.read(LIMIT_BYTES + 1)
         if len(raw) > LIMIT_BYTES:
             raise ValueError(f"it has more than {LIMIT_BYTES:,} bytes")
-        splits = msgspec.convert(parse_json(raw.decode()), _File).splits
+        content = parse_json(raw.decode())
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ValueError(f"its format is not {FORMAT}")
+        splits = msgspec.convert(content, _File).splits
         is_listed_once = len({(each.task, each.split) for each in splits}) == len(splits)
         if not is_listed_once or any(len(set(each.ids)) < len(each.ids) for each in splits):
             raise ValueError("it contains a split, or an id of a split, more than once")
@@ -280,7 +277,8 @@ def read_id_list(path: str | Path) -> IdList:
         raise MissingDataError(f"There is no id list {path}. Check the path.") from error
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(
-            f"{path.name} is not a valid id list: {error}. Download or write the list again."
+            f"{path.name} is not a valid id list: {error}. Write the list again with decabench prepare "
+            "--export-ids or decabench tasks overlap --write."
         ) from error
     return IdList(
         {(each.task, each.split): each.ids for each in splits},

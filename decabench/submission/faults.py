@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -38,8 +39,8 @@ CODES: dict[str, str] = {
     "non-string-id": "The id is not a string.",
     "not-an-object": "A line is JSON, but not an object.",
     "other-data": "The answers were made for data with a different fingerprint.",
-    "other-ids": "Most ids are not in the split, so the answers are probably for other data. The unknown "
-    "ids are counted, but not listed.",
+    "other-ids": "Most ids are not in the split, so the answers are probably for other data. This counts as "
+    "one fault.",
     "other-text": "An imported row and the example that it was matched to have different texts.",
     "partial": "The run was limited to some examples. Only these are scored, and the run gets no total and no rank.",
     "too-large": "A line is longer than 1 MiB, or a file is far larger than its answers can be.",
@@ -218,6 +219,7 @@ _FIRST = 3
 """The number of line numbers to list for a fault that occurs on several lines."""
 _OF_IDS = {"duplicate-id", "missing-id", "unknown-id"}
 """The codes of faults whose messages differ only in an id."""
+_PLACE = re.compile(r"\b(column|byte|number) [-+.\w]+")
 
 
 def group_faults(
@@ -225,21 +227,21 @@ def group_faults(
 ) -> list[tuple[str, int]]:
     """Merge equal faults on several lines into one sentence, and return each sentence with its count.
 
-    Faults whose code is in `merged` count as equal even if their messages differ. If all faults are equal, `more` is
-    added to their count.
+    Faults count as equal if their messages differ only in a column, a byte or a given number, or in anything if their
+    code is in `merged`. If all faults are equal, `more` is added to their count.
     """
     alike: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in faults:
-        alike.setdefault((fault.file, fault.code, fault.message * (fault.code not in merged)), []).append(
-            fault
-        )
+        kind = "" if fault.code in merged else _PLACE.sub(r"\1", fault.message)
+        alike.setdefault((fault.file, fault.code, kind), []).append(fault)
     made = []
     for (file, code, _), same in alike.items():
         count = len(same) + (more if len(alike) == 1 else 0)
         lines = [str(fault.line) for fault in same[:_FIRST] if fault.line is not None]
         if count > 1 and lines:
             rest = f" and {count - len(lines):,} more" if count > len(lines) else ""
-            made.append((f"{file}: {code}: lines {', '.join(lines)}{rest}: {same[0].message}", count))
+            differ = "for example, " if len({fault.message for fault in same}) > 1 else ""
+            made.append((f"{file}: {code}: lines {', '.join(lines)}{rest}: {differ}{same[0].message}", count))
         else:
             others = f"{count - 1:,} more like this" if code in merged else f"{count:,} times"
             made.append((f"{same[0]}{f' ({others})' if count > 1 else ''}", count))

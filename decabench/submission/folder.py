@@ -169,6 +169,8 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
     # The fields are checked by hand, because no library reports all faults with their lines and advice.
     for key, (is_valid, wanted) in _FIELDS.items():
         if (key in table or key in ("format", "name")) and not is_valid(table.get(key)):
+            if key not in table:
+                lines.pop(key, None)  # a key of the same name in [predictor] or another table
             note(key, f"{key!r} must be {wanted}, but is {_shown(table.get(key))}")
             table.pop(key, None)
     predictor: dict[str, Any] = {}

@@ -61,16 +61,16 @@ def test_show(command, home):
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("sst", "Run decabench prepare sst, with --mirror or --sample"),
+        ("sst", "Run decabench prepare sst --home {home}, with --mirror or --sample"),
         ("ptb.dep", "Put your own copies (wsj_22.conllu)"),
         ("sentences.amazon", "Use --split test"),
-        ("imdb", "prepare imdb, with --mirror if you are offline"),
+        ("imdb", "prepare imdb --home {home}, with --mirror if you are offline"),
     ],
 )
 def test_show_says_what_helps_without_data(command, tmp_path, name, advice):
     done = command("tasks", "show", name, "--home", tmp_path)
     assert done.exit_code == 0
-    assert advice in done.stdout
+    assert advice.format(home=tmp_path) in done.stdout
 
 
 def test_show_has_splits_in_order_and_says_whose_files_are_not_published(command, home, tmp_path):

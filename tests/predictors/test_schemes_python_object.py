@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from decabench.errors import DecabenchError, UnknownNameError
+from decabench.errors import DecabenchError, ModelError, UnknownNameError
 from decabench.files import file_digest
 from decabench.predictors.protocol import Backend, ModelOptions
 from decabench.predictors.schemes import make_backend
@@ -113,6 +113,16 @@ def test_a_constructor_that_needs_more_is_told(factory, greedy, parameters):
         DecabenchError, match=f"theirs:made has the signature {parameters}, .* Add default values"
     ):
         factory(greedy)
+
+
+def test_a_function_that_answers_questions_is_told_what_to_return(factory):
+    def answer(questions):
+        return ["yes" for question in questions]
+
+    with pytest.raises(
+        ModelError, match=r"theirs:made failed .* must return a predictor, which has a method"
+    ):
+        factory(answer)(object())
 
 
 class Says:

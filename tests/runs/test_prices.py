@@ -79,3 +79,12 @@ def test_prices(tmp_path):
     path.write_text('[m]\nin = "free"\nper = 3\n')
     with pytest.raises(DecabenchError, match="3 faults"):
         read_prices(path, "m")
+
+
+def test_a_missing_price_file_stops_a_run_before_it_asks(home, tmp_path):
+    with serving(lambda seen: chat("<answer>positive</answer>")) as server:
+        with pytest.raises(DecabenchError, match=r"prices\.toml"):
+            options = ModelOptions(model="m")
+            prices = str(tmp_path / "prices.toml")
+            predict(f"openai:{server.url}", tmp_path / "s", "sst", home=home, options=options, prices=prices)
+    assert not server.seen

@@ -46,6 +46,11 @@ def test_information_that_would_be_faulty_is_not_rendered(changes, message):
         render_metadata(replace(INFO, **changes))
 
 
+def test_a_missing_name_is_not_placed_in_another_table():
+    _, faults = parse_metadata(b'format = "decabench.submission/1"\n[predictor]\nname = "n"\n')
+    assert [fault.line for fault in faults] == [None] and "'name' must be" in faults[0].message
+
+
 def test_unquoted_data_keys_and_toml_dates_are_understood():
     fingerprint = "sha256:" + "a" * 64
     info, faults = parse_metadata(

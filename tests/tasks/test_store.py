@@ -136,7 +136,9 @@ def test_an_error_in_the_middle_leaves_the_old_file(store: Store) -> None:
 
 def test_what_is_not_prepared_names_the_command(store: Store) -> None:
     assert store.records("sst") == {}
-    with pytest.raises(MissingDataError, match="Run decabench prepare sst, with --mirror or --sample"):
+    with pytest.raises(
+        MissingDataError, match=r"Run decabench prepare sst --home .*, with --mirror or --sample"
+    ):
         store.ids("sst", "test")
     write_sst(store)
     store.path("sst", "test").unlink()
@@ -150,7 +152,8 @@ def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
     path = store.path("sst", "test")
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(
-        DataError, match=r"test split of sst is damaged .*\. Run decabench prepare sst, and add --force "
+        DataError,
+        match=r"test split of sst is damaged .*\. Run decabench prepare sst --home .*, and add --force ",
     ):
         list(store.examples("sst", "test"))
 
@@ -161,11 +164,12 @@ def test_advice_for_a_task_of_ones_own(own_task: Callable[..., Path], tmp_path: 
     with pytest.raises(MissingDataError, match=r'own has no test split \(.*test = "FILE" under \[files\] in'):
         store.require([own], "test")
     with pytest.raises(
-        MissingDataError, match=rf"Run decabench prepare own --include {re.escape(str(file))}\.$"
+        MissingDataError,
+        match=rf"Run decabench prepare own --include {re.escape(str(file))} --home {re.escape(str(store.home))}\.$",
     ):
         store.require([own], "train")
     with pytest.raises(
-        MissingDataError, match=rf"prepare own sst --include {re.escape(str(file))}, with --mirror"
+        MissingDataError, match=rf"prepare own sst --include {re.escape(str(file))} --home .*, with --mirror"
     ):
         store.require([own, "sst"], "train")
 
