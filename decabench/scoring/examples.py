@@ -169,7 +169,7 @@ def line_flags(line: AnswerLine) -> list[str]:
 
 def answer_flags(line: AnswerLine | None, text: str, form: str = "") -> tuple[str, ...]:
     """Return the flags that apply to an answer; see `ScoredExample.flags`."""
-    flags = [] if text.strip() else ["empty"]
     found = [] if line is None else line_flags(line)
+    flags = ["empty"] if not text.strip() and not {"unparseable", "refused"} & {*found} else []
     flags += ("cut" if flag == "truncated" else flag for flag in found if flag != "template")
     return (*flags, form) if form else tuple(flags)

@@ -146,7 +146,7 @@ def test_flags_and_whole_outputs_are_shown(home: Path, tmp_path: Path) -> None:
     write_submission(tmp_path / "s" / "x", "x", {("squad", "validation"): lines})
     rows = shown(tmp_path / "s", home)["x"]["squad"].rows
     assert [row["flags"] for row in rows[:4]] == [
-        *({"empty", "unparseable"}, {"cut"}, {"context_cut", "not_in_context"}, set()),
+        *({"unparseable"}, {"cut"}, {"context_cut", "not_in_context"}, set()),
     ]
     assert [row.get("raw") for row in rows[:3]] == ["I cannot say.", "So, x", None]
 

@@ -25,6 +25,7 @@ from decabench.scoring import (
     ScoringOptions,
     compare,
     evaluate,
+    find_examples,
     score_submission,
     task_results,
     verify,
@@ -676,3 +677,5 @@ def test_flags_without_some_examples(home: Path, submit: Callable[..., Path]) ->
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = evaluate(folder, home=home, without={"sst": [lines[0]["id"], lines[9]["id"]]}).tasks["sst"]
     assert (found.n, found.empty, found.answers["unparseable"]) == (len(lines) - 2, 1, 2)
+    shown = find_examples(folder, "sst", ScoringOptions(home=home))
+    assert (shown.flags["unparseable"], shown.flags["empty"]) == (3, 1)

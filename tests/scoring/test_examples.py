@@ -92,13 +92,13 @@ def test_flags_and_raw_texts(command: Command, home: Path, tmp_path: Path) -> No
     assert command("evaluate", tmp_path / "s", "--home", home).exit_code == 0
     _, rows = rows_of(tmp_path / "s/results/validation/examples/sst.jsonl.gz")
     assert [row.get("flags", []) for row in rows[:8]] == [
-        ["empty", "unparseable", "other_label"],
+        ["unparseable", "other_label"],
         ["cut"],
         ["label_form"],
         ["other_label"],
-        ["empty", "refused", "other_label"],
+        ["refused", "other_label"],
         ["context_cut"],
-        ["empty", "unparseable", "cut_in_reasoning", "cut", "other_label"],
+        ["unparseable", "cut_in_reasoning", "cut", "other_label"],
         [],
     ]
     assert [row.get("raw") for row in rows[:3]] == ["hm", "positive, I th", None]

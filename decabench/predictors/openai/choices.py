@@ -73,10 +73,7 @@ def parse_answer(content: Mapping[str, Any]) -> tuple[Answer, str]:
         raise UnreadableReplyError("it has no choices")
     end, unknown = _read_end(choice)
     parts = _read_parts(choice, optional=end == "refused")
-    usage = content.get("usage")
-    counts = usage if isinstance(usage, dict) else {}
-    prompt = read_count(counts.get("prompt_tokens", counts.get("input_tokens")))
-    made = read_count(counts.get("completion_tokens", counts.get("output_tokens")))
+    counts, prompt, made = _read_usage(content)
     details = counts.get("completion_tokens_details") or counts.get("output_tokens_details")
     reasoned = read_count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
     if parts.refusal:
@@ -85,9 +82,6 @@ def parse_answer(content: Mapping[str, Any]) -> tuple[Answer, str]:
         raise UnreadableReplyError(f"its finish_reason is {choice.get('finish_reason')!r}")
     if end != "refused" and not parts.text.strip():
         _require_empty_answer(parts, end, made)
-    fingerprint = content.get("system_fingerprint")
-    model = content.get("model") if isinstance(content.get("model"), str) else ""
-    served = [model, f"({fingerprint})" if isinstance(fingerprint, str) and fingerprint else ""]
     finish: Finish = "refused" if end == "refused" else "length" if end == "length" else "stop"
     answer = Answer(
         text=well_formed(parts.text or parts.refusal),
@@ -96,9 +90,25 @@ def parse_answer(content: Mapping[str, Any]) -> tuple[Answer, str]:
         completion_tokens=made,
         reasoning_tokens=reasoned,
         reasoning=well_formed(parts.reasoning) or None,
-        served_by=" ".join(filter(None, served)) or None,
+        served_by=_served_by(content),
     )
     return answer, unknown
+
+
+def _read_usage(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], int | None, int | None]:
+    """Return a reply's usage, with the numbers of prompt and generated tokens."""
+    usage = content.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    prompt = read_count(counts.get("prompt_tokens", counts.get("input_tokens")))
+    return counts, prompt, read_count(counts.get("completion_tokens", counts.get("output_tokens")))
+
+
+def _served_by(content: Mapping[str, Any]) -> str | None:
+    """Return the model that a reply names, with its fingerprint in parentheses."""
+    model, fingerprint = (
+        given if isinstance(given := content.get(key), str) else "" for key in ("model", "system_fingerprint")
+    )
+    return " ".join(filter(None, [model, fingerprint and f"({fingerprint})"])) or None
 
 
 def parse_likelihoods(
@@ -116,11 +126,9 @@ def parse_likelihoods(
     for at, label in enumerate(labels):
         values = _label_values(ordered.get(at, {}), label)
         found.append(Choice(label.strip(), sum(values), len(values), alone.get(label.strip())))
-    usage = content.get("usage")
-    prompt_tokens = read_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
-    model = content.get("model") if isinstance(content.get("model"), str) else ""
+    _, prompt, made = _read_usage(content)
     answer = Answer(
-        best_choice(found), "stop", None, prompt_tokens, 0, served_by=model or None, choices=tuple(found)
+        best_choice(found), "stop", None, prompt, made, served_by=_served_by(content), choices=tuple(found)
     )
     return answer, ""
 

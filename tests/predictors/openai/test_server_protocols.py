@@ -47,7 +47,8 @@ def likelihoods(body):
         tokens = [words[0], *(f" {word}" for word in words[1:]), f" {last}", " and"]
         values = [None, *[-2.0] * (len(words) - 1), -1.0 if last == "negative" else -1.5, -9.0]
         made.append({"index": at, "text": "", "logprobs": {"tokens": tokens, "token_logprobs": values}})
-    return Say({"model": "m", "choices": made[::-1]})
+    usage = {"prompt_tokens": 20, "completion_tokens": 2}
+    return Say({"model": "m", "system_fingerprint": "fp_1", "choices": made[::-1], "usage": usage})
 
 
 def test_the_likeliest_label_is_the_answer_and_all_scores_are_kept(run):
@@ -62,6 +63,10 @@ def test_the_likeliest_label_is_the_answer_and_all_scores_are_kept(run):
     assert negative["probability"] + positive["probability"] == pytest.approx(1)
     predictor = metadata["predictor"]
     assert (predictor["protocol"], predictor["choices_by"]) == ("choices", "characters")
+    assert predictor["served_by"]["sst.validation"] == ["m (fp_1)"]
+    # A request for each of the 32 questions, and at least one for the labels without a prompt
+    usage = predictor["usage"]["sst.validation"]
+    assert usage["prompt_tokens"] == 10 * usage["completion_tokens"] >= 33 * 20
 
 
 def test_a_filtered_prompt_counts_as_refused(run):
