@@ -356,12 +356,16 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
                     _prepare_split(task, split, request, store, opened)
     except StorageError:
         raise
-    except Exception:
+    except Exception as error:
         opened.forget()
+        if isinstance(error, DataError) and (differing := opened.describe_differing()):
+            raise DataError(f"{error} {differing} Copy the data again.") from error
         raise
     if opened.missing:
         missing = ", ".join(opened.missing)
         lacking = [file.name for split in opened.missing for file in opened.source.files.get(split, ())]
+        if folder := request.folder(task):
+            lacking = [name for name in lacking if not (folder / name).is_file()]
         reason = f"The only working source ({opened.source.name}) has no {missing} split"
         if lacking:
             reason = f"{request.folder(task)} does not contain {', '.join(dict.fromkeys(lacking))}"

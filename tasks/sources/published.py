@@ -111,6 +111,19 @@ class SourceFiles(ExitStack):
             if self._downloads is not None and record.status != "verified":
                 self._downloads.forget(RemoteFile(record.name))
 
+    def describe_differing(self) -> str:
+        """Name the files that differ from the published files, with both sizes. Returns "" if there are none."""
+        published = {file.name: file.size for files in self.source.files.values() for file in files}
+        sentences = []
+        for record in self.records:
+            if record.status == "mirror-differs":
+                size = published.get(record.name)
+                sizes = (
+                    f" ({record.size:,} bytes instead of {size:,})" if size not in (None, record.size) else ""
+                )
+                sentences.append(f"{record.name} differs from the published file{sizes}.")
+        return " ".join(sentences)
+
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         """Stream the rows of a parquet file, with all columns or only the given columns.
 

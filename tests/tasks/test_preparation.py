@@ -122,6 +122,15 @@ def test_from_sample_to_mirror(request_for: Requests, tmp_path: Path) -> None:
     assert not is_prepared(SST, sample)
 
 
+def test_a_truncated_file_of_a_mirror_is_named_with_both_sizes(request_for: Requests, tmp_path: Path) -> None:
+    write_lines(tmp_path / "mirror" / "sst" / "dev_binary_sent.csv", ["label,sentence", '1,"Go'])
+    message = (
+        r"line 2.* dev_binary_sent\.csv differs from the published file \(22 bytes instead of 92,802\)\. Copy"
+    )
+    with pytest.raises(DataError, match=message):
+        prepare_task(SST, request_for(mirror=str(tmp_path / "mirror"), split="validation"))
+
+
 def test_a_changed_file_of_the_mirror(request_for: Requests, words: Path) -> None:
     request = request_for(mirror=str(words))
     prepare_task(TASK, request)
@@ -176,16 +185,18 @@ def test_data_that_were_altered_are_made_again(
 
 def test_a_mirror_without_the_files_of_a_split(request_for: Requests, words: Path) -> None:
     (words / "lines" / "train.txt").unlink()
-    request = request_for(mirror=str(words))
+    (form,) = TASK.sources
+    files = {**form.files, "train": (*form.files["train"], *form.files["test"])}  # test.txt is there
+    task, request = replace(TASK, sources=(replace(form, files=files),)), request_for(mirror=str(words))
     with pytest.raises(
         MissingDataError,
         match=r"lines does not contain train\.txt, so train could not be prepared\. The other splits were prepared\.$",
     ):
-        prepare_task(TASK, request)
+        prepare_task(task, request)
     assert answers(request, "test") == ["test one", "test two"]
-    assert not is_prepared(TASK, request)
+    assert not is_prepared(task, request)
     write_lines(words / "lines" / "train.txt", ["train one"])
-    assert prepare_task(TASK, request)["train"].rows == 1
+    assert prepare_task(task, request)["train"].rows == 1
 
 
 def refuse(number: int) -> Callable[..., Any]:
