@@ -125,7 +125,7 @@ def test_from_sample_to_mirror(request_for: Requests, tmp_path: Path) -> None:
 def test_a_truncated_file_of_a_mirror_is_named_with_both_sizes(request_for: Requests, tmp_path: Path) -> None:
     write_lines(tmp_path / "mirror" / "sst" / "dev_binary_sent.csv", ["label,sentence", '1,"Go'])
     message = (
-        r"line 2.* dev_binary_sent\.csv differs from the published file \(22 bytes instead of 92,802\)\. Copy"
+        r"line 2.* dev_binary_sent\.csv differs from the published file \(21 bytes instead of 92,802\)\. Copy"
     )
     with pytest.raises(DataError, match=message):
         prepare_task(SST, request_for(mirror=str(tmp_path / "mirror"), split="validation"))
