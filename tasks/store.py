@@ -82,7 +82,7 @@ class SplitRecord:
     version: int
     """The task's version when the split was prepared."""
     note: str = ""
-    """A remark that is shown with scores, for example that the data is a stand-in."""
+    """A remark that is shown with scores, for example that the sample contains other data."""
     units_digest: str = ""
     """The digest of the units in order, as `sha256:…`. The fingerprint covers only the innermost units."""
     salt: str = ""

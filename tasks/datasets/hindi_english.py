@@ -101,7 +101,7 @@ HI_POS = Task(
     languages=("hi",),
     secondary=(),
     notes=(
-        "A stand-in for the Hindi auxiliary task of GIRNet and MT-RMN (14,084 sentences from Sachdeva et al. 2014, 25 "
+        "Replaces the Hindi auxiliary task of GIRNet and MT-RMN (14,084 sentences from Sachdeva et al. 2014, 25 "
         "tags), which is not available. Train and validation are the first nine tenths and the last tenth of the "
         "treebank's development part, and test is its test part. The files are only available from mirrors."
     ),

@@ -211,7 +211,7 @@ def test_what_a_result_says_of_its_data(home, submit):
     data = results.tasks["squad"].data
     assert (data.fingerprint, data.origin, data.rows) == (record.fingerprint, "sample", 32)
     assert data.published_count == 10_570
-    assert "stand-in" in results.tasks["iwslt.en.de"].data.note
+    assert "instead of TED talks" in results.tasks["iwslt.en.de"].data.note
     assert results.tasks["squad"].signature.startswith("nf1|")
     assert "sacrebleu:" in results.tasks["iwslt.en.de"].signature
     assert results.tasks["iwslt.en.de"].signatures.keys() == {"bleu", "nf1"}

@@ -28,7 +28,7 @@ RECORD = SplitRecord(
     verified=True,
     files=({"name": "a", "size": 3},),
     version=1,
-    note="a stand-in",
+    note="other data than the task's",
 )
 EXAMPLES = [
     Example("a", "Wo? \N{PILE OF POO}", "Müller\u2028\n\t\x00 \ufb01", ("ja", "", "nein\n"), ("g",)),
