@@ -43,7 +43,7 @@ SAMPLE_FOLDER = Path(__file__).parent / "sample"
 
 
 def sample_sources() -> dict[str, Any]:
-    """Return the source and license of each folder in the sample, and a note if it contains other data than the task."""
+    """Return the source and license of each folder in the sample, and a note if it replaces the published texts."""
     with (SAMPLE_FOLDER / "SOURCES.toml").open("rb") as file:
         return tomllib.load(file)
 
