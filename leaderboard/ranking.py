@@ -154,6 +154,7 @@ _ORIGINS = {
     "sample": "bundled sample",
 }
 
+_MATCH, _NO_CHECKSUMS = "published checksums match", "no published checksums"
 _OTHER_DATA = "not ranked: scored on different data or with a different metric"
 
 
@@ -189,13 +190,7 @@ def _describe_data(name: str, ground: Ground, entries: Sequence[Entry]) -> DataL
     entry = next((each for each in on_it if each.evidence[name].kind == "verified"), on_it[0])
     data, is_here = entry.tasks[name].data, entry.evidence[name].kind == "verified"
     published = data.published_count or 0
-    known = (
-        ""
-        if data.origin == "sample"
-        else "published checksums match"
-        if data.verified
-        else "no published checksums"
-    )
+    known = "" if data.origin == "sample" else _MATCH if data.verified else _NO_CHECKSUMS
     return DataLine(
         task=name,
         origin=_ORIGINS.get(data.origin, "unknown origin"),
@@ -209,12 +204,17 @@ def _describe_data(name: str, ground: Ground, entries: Sequence[Entry]) -> DataL
 
 
 def _heading(lines: Sequence[DataLine]) -> str:
-    def listed(words: Sequence[str]) -> str:
-        counts = Counter(filter(None, words)).most_common()
-        return counts[0][0] if len(counts) == 1 else ", ".join(f"{word} ({count})" for word, count in counts)
-
-    origins, known = (listed([getattr(line, field) for line in lines]) for field in ("origin", "known"))
-    text = f"{origins}: {known}" if known else origins or "no data"
+    """Say where a board's data came from, for example `Mirror; published checksums match for 4 of 10 tasks`."""
+    origins = Counter(line.origin for line in lines).most_common()
+    known = Counter(line.known for line in lines if line.known)
+    if known[_MATCH]:
+        del known[_NO_CHECKSUMS]  # follows from the other count
+    text = " and ".join(f"{origin} ({count})" if len(origins) > 1 else origin for origin, count in origins)
+    said = [
+        note if count == len(lines) else f"{note} for {count} of {len(lines)} tasks"
+        for note, count in known.most_common()
+    ]
+    text = "; ".join(filter(None, [text or "no data", " and ".join(said)]))
     return f"{text[0].upper()}{text[1:]}"
 
 

@@ -331,7 +331,7 @@ def test_without_data_here_the_data_of_most_is_that_of_the_table() -> None:
     (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert ranking(table) == [(1, "s2"), (2, "s1"), (3, "s0")]
     assert [row.entry.name for row in table.apart] == ["few"]
-    assert table.heading == "Upstream files: as stated by the submitters"
+    assert table.heading == "Upstream files; as stated by the submitters"
 
 
 def test_other_metrics_and_another_number_of_examples_are_not_compared() -> None:
@@ -349,7 +349,7 @@ def test_the_data_behind_a_table() -> None:
     assert (line.task, line.count, line.is_subset) == ("squad", "100 of 10,570", True)
     assert (line.signature, line.fingerprint) == ("squad|v:1", "sha256:a-squad")
     assert [(note, len(names)) for note, names in table.notes.items()] == [("the first rows", 10)]
-    assert table.heading == "Mirror: no published checksums"
+    assert table.heading == "Mirror; no published checksums"
 
 
 def test_mixed_data_says_so() -> None:
@@ -357,11 +357,11 @@ def test_mixed_data_says_so() -> None:
     file["tasks"]["sst"]["data"].update(origin="user", verified=False)
     (table,) = tables(file)
     assert table.heading == (
-        "Upstream files (9), the submitter's own data (1): published checksums match (9), no published checksums (1)"
+        "Upstream files (9) and the submitter's own data (1); published checksums match for 9 of 10 tasks"
     )
 
 
 def test_a_submitter_writes_no_note_and_no_origin_for_a_table() -> None:
     said = {"note": "All others were trained on the test data.", "origin": "my private server"}
     (table,) = rank_suite(DECATHLON, [entry(results("a", 50.0, of_data=said), "a", "reported")], TASKS).tables
-    assert table.notes == {} and table.heading == "Unknown origin: as stated by the submitters"
+    assert table.notes == {} and table.heading == "Unknown origin; as stated by the submitters"
