@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -36,6 +36,7 @@ from decabench.models.batches import Integers, Item, TextReader
 from decabench.models.devices import pick_device
 from decabench.models.family import (
     Batch,
+    Count,
     Family,
     ModelReply,
     MultitaskNetwork,
@@ -108,7 +109,8 @@ class TrainedModel:
         items = [self.encode(question, task, reader) for question in questions]
         replies: dict[int, ModelReply] = {}
         self.network.eval()
-        for rows in batch_by_length(np.array([_count_words(item) for item in items]), batch_tokens // beam):
+        lengths = np.array([sum(map(len, item.values())) for item in items])
+        for rows in batch_by_length(lengths, batch_tokens // beam):
             batch = self.make_batch(task, [items[row] for row in rows])
             with torch.inference_mode():
                 replies |= zip(rows, self.network.answers(batch, limit, beam), strict=True)
@@ -128,10 +130,6 @@ class TrainedModel:
     def make_batch(self, task: Task, items: Sequence[Item]) -> Batch:
         """Collate items into a batch on the model's device."""
         return self.family.make_batch(task.name, items, self.words, self.config).to(self.device)
-
-
-def _count_words(item: Item) -> int:
-    return sum(map(len, item.values()))
 
 
 def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:
@@ -293,7 +291,7 @@ class CheckpointRecord:
     """Maps `TASK.SPLIT` to the fingerprint of the prepared data."""
     vectors: str
     """The digest of the word vectors."""
-    step: int
+    step: Annotated[int, msgspec.Meta(ge=0)]
     """The number of completed training steps."""
     dimension: int | None = None
     """The length of a word vector."""
@@ -313,12 +311,7 @@ class CheckpointRecord:
         """Read a record. Raises DataError if the file is not a record or contains invalid values."""
         try:
             record = msgspec.convert(read_json(path, format=FORMAT), cls)
-            config = msgspec.convert(record.config, _Config)
-            if record.step < 0:
-                raise ValueError(f"'step' is {record.step}, but must be at least 0")
-            for task, limit in config.cut_context.items():
-                if limit < 1:
-                    raise ValueError(f"'cut_context' for {task[:60]} is {limit}, but must be at least 1")
+            msgspec.convert(record.config, _Config)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(_UNREADABLE.format(path=path, error=error)) from error
         return record
@@ -336,7 +329,7 @@ class _Config:
     model: dict[str, Any]
     vectors: list[str]
     tasks: list[str]
-    cut_context: dict[str, int]
+    cut_context: dict[str, Count]
     init: str = ""
 
 
@@ -369,9 +362,8 @@ class Checkpoint:
         record = CheckpointRecord.read(folder / RECORD)
         own_family = record.config["model"].get("name")
         if isinstance(own_family, str) and ":" in own_family:
-            find_family(
-                own_family, f"The checkpoint {folder}"
-            )  # outside `try`, because the file isn't damaged
+            # Outside `try`, because the file isn't damaged.
+            find_family(own_family, f"The checkpoint {folder}")
         try:
             config = read_model_config(record.config["model"])
             outputs = outputs_from_records(record.outputs or {}, record.config["tasks"])
@@ -522,9 +514,8 @@ def write_checkpoint(
             _write_tensors(part / file_name, tensors)
         lexicon.write(part / VOCABULARY)
         replace(record, files=digest_files(part)).write(part / RECORD)
-        shutil.rmtree(
-            target, ignore_errors=True
-        )  # exists if the validation at this step failed before a restart
+        # Exists if the validation at this step failed before a restart.
+        shutil.rmtree(target, ignore_errors=True)
         os.rename(part, target)
     kept = {_step_name(step) for step in (record.step, best_step) if step is not None}
     for folder in (run / FOLDER).glob(_STEPS):

@@ -108,9 +108,8 @@ class _Beam:
         self.lengths = torch.zeros_like(self.score)  # in tokens, including <eos>
         self.done = torch.zeros_like(self.score, dtype=torch.bool)
         self.outputs = torch.full((count, width, steps), EOS, device=device)
-        self.greedy = torch.zeros(
-            count, dtype=torch.long, device=device
-        )  # the greedy answer's position in the beam
+        # The greedy answer's position in the beam.
+        self.greedy = torch.zeros(count, dtype=torch.long, device=device)
 
     def extend(self, p: Tensor, step: int) -> Tensor:
         """Extend the hypotheses with the most likely words.

@@ -172,12 +172,10 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 
 
 def _split(question: Question, task: Task) -> tuple[str, str]:
-    """Return the two sentences that a question compares.
+    """Return the two sentences that a question compares: the lines of the context, or the context and the question.
 
-    These are the two lines of the context, or else the context and the question. If a sentence has the
-    form `Name: "..."` or is entirely in quotes, only the quoted text is kept. If both sentences begin
-    with a name, such as `Sentence A:`, only the text after the name is kept. Raises DataError if the
-    context doesn't have two lines and all examples ask the same question.
+    If a sentence has the form `Name: "..."` or is entirely in quotes, only the quoted text is kept. If both sentences
+    begin with a name, such as `Sentence A:`, only the text after the name is kept.
     """
     context = question.context.strip()
     lines = [line for line in context.splitlines() if line.strip()]
@@ -381,10 +379,7 @@ def _init_softmax(linear: nn.Linear) -> None:
 
 
 def _make_layer(d_in: int, hidden: int) -> BiLSTM:
-    """Build a BiLSTM (Eq. 1).
-
-    Eq. 1 has a single bias, so PyTorch's second bias stays 0; see `adjust_gradients`.
-    """
+    """Build a BiLSTM (Eq. 1). PyTorch's second bias stays 0, because Eq. 1 has only one; see `adjust_gradients`."""
     made = BiLSTM(d_in, 2 * hidden, 0.0)
     for name, parameter in made.lstm.named_parameters():
         if name.startswith("bias"):
@@ -619,10 +614,7 @@ class JointManyTask(HeadedNetwork):
     # How tasks build on each other
 
     def _below(self, level: int, kind: type[Tags] | type[Number]) -> list[str]:
-        """Return the tasks in layers below `level` whose output is of the class `kind`.
-
-        The result is empty if layers don't read predicted labels.
-        """
+        """Return the tasks below `level` with this kind of output, or none if layers don't read predicted labels."""
         below = [task for task, own in self.levels.items() if own < level and self.config.label_embeddings]
         return [task for task in below if isinstance(self.outputs[task], kind)]
 
@@ -659,10 +651,7 @@ class JointManyTask(HeadedNetwork):
     # From words to states
 
     def _is_pair(self, task: str) -> bool:
-        """Return whether a task reads two sentences.
-
-        Its batches then have the shape (2B, T, d), with all first sentences before all second sentences.
-        """
+        """Return whether a task reads two sentences. Batches, (2B, T, d), then have all first sentences first."""
         return isinstance(self.outputs[task], Label | Number)
 
     def _drop(self, x: Tensor, rate: float) -> Tensor:
@@ -740,10 +729,7 @@ class JointManyTask(HeadedNetwork):
         return self._drop(features, self.config.classifier_dropout), lengths
 
     def _rating_features(self, states: Tensor, lengths: Tensor) -> Tensor:
-        """Return the features d_1 of sentence pairs (Eq. 5), of shape (B, 4H).
-
-        `states` contains the states of the sentences, of shape (2B, T, 2H).
-        """
+        """Return the features d_1 of pairs (Eq. 5), (B, 4H), from the states of their sentences, (2B, T, 2H)."""
         s, other = max_over_time(states, lengths).chunk(2)
         return self._drop(torch.cat([(s - other).abs(), s * other], 1), self.config.rating_dropout)
 

@@ -149,9 +149,8 @@ class LoopMatrix:
 
     def __init__(self, matrix: Tensor) -> None:
         """Prepare a matrix of shape (..., p, q) for the steps of one loop."""
-        self._steps: list[
-            tuple[Tensor, Tensor]
-        ] = []  # the input of each step, and the gradient of its result
+        # The input of each step, and the gradient of its result.
+        self._steps: list[tuple[Tensor, Tensor]] = []
         self._matrix = _AfterLoop.apply(matrix, self._steps)  # type: ignore[no-untyped-call]
 
     def __call__(self, x: Tensor) -> Tensor:

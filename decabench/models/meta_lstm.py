@@ -200,10 +200,7 @@ class MetaLSTM(TextNetwork):
         return last_states(states, batch.lengths["text"], self.config.directions)
 
     def _represent(self, states: list[Tensor], batch: ColumnBatch) -> Tensor:
-        """Return the representations of texts or tokens for a task.
-
-        Their shape is (B, width) for texts and (B, T, width) for tokens.
-        """
+        """Return the representations of texts, (B, width), or of tokens, (B, T, width)."""
         if not self.heads[batch.task].by_token:
             states = [self._last(part, batch) for part in states]
         return cast(Tensor, self.dropout(torch.cat(states, -1)))

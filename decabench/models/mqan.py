@@ -343,9 +343,8 @@ class Decoder(nn.Module):
             return Decoded(context, attention, None, gamma, None)
         scores = self.question_query(h) @ encoded.question.transpose(1, 2)  # Eq. 8: (B, n, m)
         alpha = scores.masked_fill(~encoded.question_mask[:, None, :], -torch.inf).softmax(-1)
-        asked = self.question_state(
-            torch.cat([alpha @ encoded.question, h], -1)
-        ).tanh()  # Eq. 9: q~, (B, n, d)
+        # Eq. 9: q~, (B, n, d).
+        asked = self.question_state(torch.cat([alpha @ encoded.question, h], -1)).tanh()
         switch = self.context_switch(torch.cat([self.dropout(asked), h, a_self], -1)).squeeze(-1)  # Eq. 12
         return Decoded(context, attention, alpha, gamma, switch)
 

@@ -63,9 +63,8 @@ def export_checkpoint(
     Raises DecabenchError if the checkpoint can't be exported or the folder is not empty, and StorageError if the copy
     can't be written.
     """
-    has_vectors = checkpoint.family.has_fixed_vectors(
-        checkpoint.config
-    )  # otherwise the network has its own table
+    # Otherwise the network has its own table.
+    has_vectors = checkpoint.family.has_fixed_vectors(checkpoint.config)
     contextual = tuple(short_name(name) for name in checkpoint.vectors if is_contextual(name))
     of_words = tuple(name for name in checkpoint.vectors if not is_contextual(name))
     files = [name for name in of_words if name not in PACKAGES and not name.startswith("none:")]

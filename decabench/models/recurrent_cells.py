@@ -24,9 +24,9 @@ def _uniform(*shape: int, bound: float) -> nn.Parameter:
     return nn.Parameter(torch.empty(*shape).uniform_(-bound, bound))
 
 
-def _glorot(rows: int, columns: int) -> nn.Parameter:
-    """Return a matrix drawn uniformly from [-r, r], with r = sqrt(6 / (rows + columns)) as in TensorFlow."""
-    return _uniform(rows, columns, bound=(6 / (rows + columns)) ** 0.5)
+def glorot(*shape: int) -> nn.Parameter:
+    """Return random matrices (..., rows, columns) in [-r, r], r = sqrt(6 / (rows + columns)), as in TensorFlow."""
+    return _uniform(*shape, bound=(6 / (shape[-2] + shape[-1])) ** 0.5)
 
 
 def _forget_bias(size: int) -> nn.Parameter:
@@ -40,7 +40,7 @@ class LSTM(nn.Module):
 
     def __init__(self, d: int, h: int) -> None:
         super().__init__()
-        self.weight = _glorot(4 * h, d + h)  # W
+        self.weight = glorot(4 * h, d + h)  # W
         self.bias = _forget_bias(h)  # b
         self.size = h
 
@@ -66,9 +66,9 @@ class HyperLSTM(nn.Module):
     def __init__(self, d: int, h: int, n: int, e: int) -> None:
         super().__init__()
         self.size, self.inner, self.embedding = h, n, e
-        self.hyper_weight = _glorot(4 * n, d + h + n)
+        self.hyper_weight = glorot(4 * n, d + h + n)
         self.hyper_bias = _forget_bias(n)
-        self.weight = _glorot(4 * h, d + h)
+        self.weight = glorot(4 * h, d + h)
         # Initial values as in Ha et al. 2017, which scale every row by 0.1 and set b to 0.
         self.embed_weight = nn.Parameter(torch.zeros(12 * e, n))  # for d_h, d_x and b of the four gates
         nn.init.normal_(self.embed_weight.data[8 * e :], std=0.01)
@@ -124,9 +124,9 @@ class MetaNetwork(nn.Module):
     def __init__(self, d: int, h: int, m: int, z: int) -> None:
         super().__init__()
         self.sizes = d, h, m
-        self.weight = _glorot(4 * m, d + h + m)  # W_m, for [x; h; h of the meta-network]
+        self.weight = glorot(4 * m, d + h + m)  # W_m, for [x; h; h of the meta-network]
         self.bias = _forget_bias(m)  # b_m
-        self.project = _glorot(z, m)  # W_z
+        self.project = glorot(z, m)  # W_z
 
 
 class BasicLSTM(nn.Module):
@@ -257,11 +257,7 @@ class MetaRecurrence(torch.autograd.Function):
 
 
 def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
-    """Return views of the meta-network's gates and of Q [x; h].
-
-    The gates have shape (T, B, 4, m), and Q [x; h] has shape (T, 4, B, z). `made` contains both, as a
-    tensor of shape (T, B, 4m + 4z).
-    """
+    """Return views of `made`: the meta-network's gates, (T, B, 4, m), and Q [x; h], (T, 4, B, z)."""
     gates, query = made.tensor_split((4 * m,), 2)
     return gates.view(*gates.shape[:2], 4, m), query.view(*query.shape[:2], 4, z).transpose(1, 2)
 

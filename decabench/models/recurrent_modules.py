@@ -30,7 +30,6 @@ policy networks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
@@ -44,7 +43,7 @@ from decabench.models.batches import ColumnBatch
 from decabench.models.family import Amount, Count, Depth, Family, Losses, Share
 from decabench.models.heads import ClassifierHead, Head, LayeredHead, SoftmaxHead, TaskHeads
 from decabench.models.layers import BiLSTM, token_mask
-from decabench.models.recurrent_cells import LSTM, derivatives
+from decabench.models.recurrent_cells import LSTM, derivatives, glorot
 from decabench.models.text_network import TextConfig, TextNetwork, encode, last_states
 from decabench.tasks import Label, Output, Tags
 from decabench.vectors import WordTable
@@ -359,15 +358,6 @@ class Router(nn.Module):
         return Routes(torch.bernoulli(shares.expand_as(likely)) if self.training else likely, likely)
 
 
-def _glorot(*shape: int) -> nn.Parameter:
-    """Return random matrices of shape (..., from, to).
-
-    Their values are drawn uniformly from [-r, r] with r = sqrt(6 / (from + to)).
-    """
-    bound = math.sqrt(6 / (shape[-2] + shape[-1]))
-    return nn.Parameter(torch.empty(*shape).uniform_(-bound, bound))
-
-
 class Networks(nn.Module):
     """Several networks of the same size, each with its own input and one hidden layer.
 
@@ -376,7 +366,7 @@ class Networks(nn.Module):
 
     def __init__(self, count: int, size: int) -> None:
         super().__init__()
-        self.first, self.second = _glorot(count, size, size), _glorot(count, size, size)
+        self.first, self.second = glorot(count, size, size), glorot(count, size, size)
         self.first_bias = nn.Parameter(torch.zeros(count, 1, size))
         self.second_bias = nn.Parameter(torch.zeros(count, 1, size))
 
@@ -396,9 +386,9 @@ class Policies(nn.Module):
     def __init__(self, readers: int, size: int, hidden: int, open_bias: float) -> None:
         super().__init__()
         self.readers, self.hidden = readers, hidden
-        self.first = _glorot(readers, size, hidden)
+        self.first = glorot(readers, size, hidden)
         self.first_bias = nn.Parameter(torch.zeros(readers, hidden))
-        self.second = _glorot(readers, hidden, 2)
+        self.second = glorot(readers, hidden, 2)
         self.second_bias = nn.Parameter(torch.tensor([0.0, open_bias]).repeat(readers, 1))
 
     def forward(self, u: Tensor, more: Tensor | None = None) -> Tensor:
@@ -426,11 +416,9 @@ def _average(opened: Tensor, u: Tensor) -> Tensor:
 
 
 def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, readers: int) -> Tensor | None:
-    """Return the fixed probability that each connection is open, or None if gates are learned.
+    """Return the probability that each connection is open, (read, readers), or None if gates are learned.
 
-    The result has shape (read, readers), where `read` is the number of inputs. With `random`, each
-    probability is 0 or 1. Unless `share` is 0, every reader then has at least one open connection,
-    because otherwise it would never read anything.
+    With `random`, each is 0 or 1, and every reader has an open connection unless `share` is 0.
     """
     if config.gates == "learned":
         return None
@@ -675,9 +663,8 @@ class RecurrentModules(TextNetwork):
             }
             for side, (routes, possible, share) in sides.items():
                 weight = getattr(config, f"{side}_sparsity") / (possible if config.mean_penalty else 1)
-                over = (
-                    routes.chosen.flatten(1).sum(1) - share * possible
-                ).relu()  # Eq. 10 and 11, at each token
+                # Eq. 10 and 11, at each token.
+                over = (routes.chosen.flatten(1).sum(1) - share * possible).relu()
                 tokens = len(over)
                 made[f"{side}_sparsity"] = (weight * over.sum(), tokens)
                 made[f"{side}_open"] = (routes.chosen.detach().flatten(1).mean(1).sum(), tokens)
