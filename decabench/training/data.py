@@ -249,14 +249,12 @@ def _add_validation(
 ) -> Integers:
     cut, split = config.cut_context.get(task.name), split_of(config.model)
     reader = TextReader(task, lexicon, cut, split=split)
-    found: list[npt.NDArray[Any]] = []
+    found: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
     for question, answer in _questions(store, task, "validation"):
         item = family.encode(question, answer, task, reader)
         found += [values for name, values in item.items() if family.columns[name] == "words"]
-    more = np.zeros(len(lexicon), np.int64)
+    more = np.bincount(np.concatenate(found), minlength=len(lexicon))
     more[: len(counts)] += counts
-    for values in found:
-        np.add.at(more, values, 1)
     return more
 
 

@@ -118,20 +118,19 @@ class ProgressReport:
         steps: int,
         bar: bool,
         say: Callable[[str], None],
-        every: float = 60.0,
         time_left: float = math.inf,
     ) -> None:
         """Report the progress of a run that has completed `step` of `steps` steps.
 
-        `time_left` is the number of seconds until the run's time limit. If `bar` is false, a line is passed to `say` at
-        intervals of `every` seconds.
+        `time_left` is the number of seconds until the run's time limit. If `bar` is false, a line is passed to `say`
+        every minute.
         """
         self._bar: Any = None
         if bar:
             from tqdm import tqdm
 
             self._bar = tqdm(total=steps, initial=step, disable=None, unit="step")
-        self._say, self._steps, self._every, self._time_left = say, steps, every, time_left
+        self._say, self._steps, self._time_left = say, steps, time_left
         self._begun = self._last = time.monotonic()
         self._done = self._tokens = 0
         self._losses: dict[str, float] = {}
@@ -145,7 +144,7 @@ class ProgressReport:
         if self._bar is not None:
             self._bar.update(1)
             self._bar.set_postfix_str(f"{task} {loss:.3f}", refresh=False)
-        elif now - self._last >= self._every:
+        elif now - self._last >= 60:
             self._last = now
             self._say(self._line(row["step"], now - self._begun))
 
@@ -153,9 +152,8 @@ class ProgressReport:
         losses = ", ".join(f"{name} {value:.3f}" for name, value in self._losses.items())
         needed = seconds / self._done * (self._steps - step)
         given = max(0.0, self._time_left - seconds)
-        total = (
-            f" of {self._steps:,}" if needed <= given else ""
-        )  # otherwise the time limit ends the run first
+        # Otherwise the time limit ends the run first.
+        total = f" of {self._steps:,}" if needed <= given else ""
         return (
             f"step {step:,}{total}: loss {losses}; {self._done / seconds:.1f} steps and "
             f"{self._tokens / seconds:,.0f} target tokens per second; "
@@ -188,6 +186,8 @@ def plot_curves(output: Path) -> Path | None:
 
     Returns None if matplotlib is not installed.
     """
+    import numpy as np
+
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -200,9 +200,11 @@ def plot_curves(output: Path) -> Path | None:
             by_task.setdefault(row["task"], []).append((int(row["step"]), float(row[column])))
         by_task.pop("total", None)  # its scale is different
         for task, points in by_task.items():
-            steps, values = zip(*points, strict=True)
-            if axes is loss:
-                values = tuple(running_mean(values, max(1, len(values) // 50)))
+            steps, values = np.array(points).T
+            if axes is loss:  # the mean of each value and those before it, up to a fiftieth of all values
+                window = max(1, len(values) // 50)
+                sums = np.convolve(values, np.ones(window))[: len(values)]
+                values = sums / np.minimum(np.arange(1, len(values) + 1), window)
             axes.plot(steps, values, label=task, linewidth=1, marker="." if axes is score else None)
     positive = all(value > 0 for line in loss.lines for value in line.get_ydata())
     loss.set(xlabel="step", ylabel="loss", yscale="log" if positive else "linear")
@@ -215,13 +217,3 @@ def plot_curves(output: Path) -> Path | None:
     with atomic_file(path) as file:
         figure.savefig(file, format="png", dpi=120)
     return path
-
-
-def running_mean(values: Sequence[float], window: int) -> list[float]:
-    """Return, for each position, the mean of up to `window` values that end there."""
-    import numpy as np
-
-    total = np.cumsum([0.0, *values])
-    ends = np.arange(1, len(values) + 1)
-    starts = np.maximum(0, ends - window)
-    return list(((total[ends] - total[starts]) / (ends - starts)).tolist())

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from decabench.errors import DecabenchError
-from decabench.files import make_folder, sweep_temporary, write_file
+from decabench.files import lock_file, make_folder, sweep_temporary, write_file
 from decabench.models import (
     FAMILIES,
     Checkpoint,
@@ -58,11 +58,10 @@ from decabench.training.resume import (
     config_of,
     copy_weights,
     describe_run,
-    lock_folder,
     restore,
 )
 from decabench.training.schedule import Schedule, Stretch
-from decabench.training.validator import ValidationScores, Validator, can_be_summed, check_best_by, show_score
+from decabench.training.validator import Validator, can_be_summed, check_best_by, show_score, total_score
 from decabench.vectors import WordTable, join_vectors
 
 _RELEASE_EVERY = 200  # steps; memory that was returned to the system must be cleared again before it is used
@@ -113,7 +112,11 @@ def run_training(run: TrainingRun) -> FinishedRun:
     device = pick_device(run.device)
     check_run(run)
     require_splits(run.store, run.tasks.values())
-    with lock_folder(run.output):
+    refusal = (
+        f"Another process is training in {run.output}. Wait for that process to finish, or use another --output for "
+        "this run."
+    )
+    with lock_file(run.output / "config.toml", refusal):
         if not run.resume and newest_checkpoint(run.output) is not None:
             raise DecabenchError(
                 f"Another run has written checkpoints to {run.output} since this run was planned. Choose another "
@@ -285,7 +288,7 @@ class _Trainer:
         state, steps, patience = self.state, self.schedule.steps, self.config.patience
         best = state.best
         if self.config.best_by == "last" and state.scores:
-            best = ValidationScores(state.scores).total if can_be_summed(self.run.tasks) else None
+            best = total_score(state.scores) if can_be_summed(self.run.tasks) else None
         ended, goes_on = "", False
         if state.step < steps and self._has_stopped():
             goes_on = not 0 < patience <= state.stale
@@ -344,10 +347,7 @@ class _Trainer:
         Custom families may draw random numbers for their batches, which are therefore never built ahead.
         """
         step = self.state.step + 1
-        if self.interruption.signal:
-            self.is_late = True
-        else:
-            self.is_late = time.perf_counter() > self.ends_at
+        self.is_late = bool(self.interruption.signal) or time.perf_counter() > self.ends_at
         every = (self.config.validate_every, self.config.checkpoint_every)
         waits = step == self.schedule.steps or self.is_late or any(self._is_due(each, step) for each in every)
         if waits or self.config.model.name not in FAMILIES:
@@ -396,13 +396,13 @@ class _Trainer:
             state.unvalidated = True
             self._checkpoint()
             raise
-        state.scores, state.unvalidated = dict(found.tasks), False
-        total = {"total": found.total} if can_be_summed(tasks) else {}
-        self.log.validation(state.step, {**found.tasks, **total})
-        shown = ", ".join(f"{task} {show_score(score, tasks[task])}" for task, score in found.tasks.items())
-        more = f"; total {found.total:.1f}" if total and len(found.tasks) > 1 else ""
+        state.scores, state.unvalidated = found, False
+        total = {"total": total_score(found)} if can_be_summed(tasks) else {}
+        self.log.validation(state.step, {**found, **total})
+        shown = ", ".join(f"{task} {show_score(score, tasks[task])}" for task, score in found.items())
+        more = f"; total {total['total']:.1f}" if total and len(found) > 1 else ""
         self._say(f"step {state.step}: {shown}{more}")
-        score = found.by(config.best_by)
+        score = total_score(found, config.best_by)
         is_best = state.best is None or (score > state.best if self.higher_is_better else score < state.best)
         if is_best:
             state.best, state.best_step, state.stale = score, state.step, 0

@@ -82,9 +82,8 @@ def plan_training(
     """
     folder, path = Path(output), Path(config) if config else None
     if ":" in (named := named_model(settings, model)):
-        find_family(
-            named
-        )  # import it before reading the file, because a file must not choose the code to run
+        # Import it before reading the file, because a file must not choose the code to run.
+        find_family(named)
     _check_folder(folder, resume)
     known = known_tasks(include)
     made = TrainConfig(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from torch import Tensor
 
 import decabench
 from decabench.errors import DataError, DecabenchError
-from decabench.files import lock_file, names_in
+from decabench.files import names_in
 from decabench.models import (
     OPTIMIZER,
     Checkpoint,
@@ -42,18 +41,6 @@ TRACKED = "tracked.json"
 
 _OURS = re.compile(r"step-\d{8}|\.partial")
 """Matches the names of folders that decabench creates in a run's checkpoint folder."""
-
-
-def lock_folder(output: Path) -> AbstractContextManager[None]:
-    """Return a lock that allows only one run at a time to write to a folder.
-
-    Raises DecabenchError on entry if another run is writing to the folder.
-    """
-    refusal = (
-        f"Another process is training in {output}. Wait for that process to finish, or use another --output for this "
-        "run."
-    )
-    return lock_file(output / "config.toml", refusal)
 
 
 def is_unstarted(output: Path) -> bool:

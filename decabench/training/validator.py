@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from decabench.errors import DecabenchError
 from decabench.models import TrainedModel
@@ -15,21 +14,12 @@ from decabench.tasks import Example, Store, Task, unquoted
 from decabench.training.config import TrainConfig
 
 
-@dataclass(frozen=True)
-class ValidationScores:
-    """The tasks' main scores in one validation, from 0 to 100 unless a metric has another range."""
+def total_score(scores: Mapping[str, float], best_by: str = "") -> float:
+    """Return the score of the task `best_by` or, without such a task, the sum of all scores.
 
-    tasks: Mapping[str, float]
-    """The scores, by task."""
-
-    @property
-    def total(self) -> float:
-        """The sum of the scores. Over all examples of the decathlon, it is the decaScore."""
-        return sum(self.tasks.values())
-
-    def by(self, choice: str) -> float:
-        """Return the score of the task with this name, or the total if there is no such task."""
-        return self.tasks[choice] if choice in self.tasks else self.total
+    Over all examples of the decathlon, the sum is the decaScore.
+    """
+    return scores[best_by] if best_by in scores else sum(scores.values())
 
 
 def can_be_summed(tasks: Mapping[str, Task]) -> bool:
@@ -100,8 +90,8 @@ class Validator:
             whole = find_metric(task.metric).scope != "example"
             self._tasks.append((task, sample_validation(store, task.name, limit, whole)))
 
-    def __call__(self, model: TrainedModel) -> ValidationScores:
-        """Score the model's answers. Raises DecabenchError if a metric fails or returns a non-finite score."""
+    def __call__(self, model: TrainedModel) -> dict[str, float]:
+        """Return each task's main score. Raises DecabenchError if a metric fails or returns a non-finite score."""
         scores = {}
         for task, examples in self._tasks:
 
@@ -123,4 +113,4 @@ class Validator:
             if not math.isfinite(score):
                 raise fault(f"returns {score}")
             scores[task.name] = score
-        return ValidationScores(scores)
+        return scores

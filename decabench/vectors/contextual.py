@@ -111,9 +111,8 @@ class ContextualVectors:
         begun = 0
         for number, part in enumerate(parts):
             encoded = self._tokenizer.encode(part, is_pretokenized=True)
-            encoded.truncate(
-                self._longest
-            )  # needed if a single word has more pieces than there are positions
+            # Needed if a single word has more pieces than there are positions.
+            encoded.truncate(self._longest)
             states, owners = self._states(encoded.ids), encoded.word_ids
             own = at[begun : begun + len(part)]
             begun += len(part)
@@ -125,9 +124,8 @@ class ContextualVectors:
                 places[inner[-1] + 1 :] = [len(words) - 1] * (len(owners) - inner[-1] - 1)
             for place, state in zip(places, states, strict=True):
                 if place is not None:
-                    made[place] += (
-                        state  # a sum has the same direction as the mean, and its norm is set below
-                    )
+                    # A sum has the same direction as the mean, and its norm is set below.
+                    made[place] += state
         norms = np.linalg.norm(made, axis=1, keepdims=True)
         made *= _NORM / np.where(norms > 0, norms, 1)
         return made

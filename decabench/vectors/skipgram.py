@@ -163,11 +163,7 @@ def train_ngrams(
 
 
 def _thin(text: Ids, frequency: npt.NDArray[np.int64], frequent: float, random: np.random.Generator) -> Ids:
-    """Drop occurrences of frequent words at random.
-
-    Each occurrence is kept with probability sqrt(frequent / p), where p is the proportion of the text
-    that the word makes up, or always if this exceeds 1.
-    """
+    """Keep each occurrence of a word with probability sqrt(frequent / p), where p is the word's share of the text."""
     if not frequent:
         return text
     stays = np.sqrt(frequent * len(text) / np.maximum(frequency, 1)).astype(np.float32)

