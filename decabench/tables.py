@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -152,6 +153,31 @@ KINDS = {
     "object": "a table",
 }
 """Descriptions of the types named in msgspec's errors."""
+_BOUNDS = {">=": "at least {}", "<=": "at most {}", ">": "greater than {}", "<": "less than {}"}
+
+
+def convert_setting(value: Any, kind: Any, name: str) -> Any:
+    """Convert a setting's value to a type. Raises DecabenchError if it has another type or is out of range."""
+    import msgspec  # most commands read no settings
+
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        wanted = re.search(r"Expected `([\w| ]+)`(?: ([<>]=?) (\S+))?", str(error))
+        place = re.search(r"at `\$\.?(.*)`", str(error))
+        if wanted and wanted[2]:
+            bound = wanted[3].removesuffix(".0")
+            fault = f", but must be {_BOUNDS[wanted[2]].format(f'{int(bound):,}' if bound.isdecimal() else bound)}"
+        elif "multiple of 2" in str(error):
+            fault = ", but must be an even number"
+        elif wanted:
+            kinds = [KINDS.get(each, each) for each in wanted[1].split(" | ") if each != "null"]
+            fault = f", but must be {' or '.join(kinds)}"
+        else:
+            fault = f": {error}"
+        raise DecabenchError(
+            f"'{name}' is {value!r:.100}{f' (at {place[1]})' if place else ''}{fault}."
+        ) from error
 
 
 def read_settings(settings: Mapping[str, Any] | Iterable[str], example: str) -> Iterable[tuple[str, Any]]:

@@ -14,8 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_origin, get_type_hints
 
-import msgspec
-
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 from decabench.files import write_file
 from decabench.options import OptionInfo
@@ -33,7 +31,7 @@ from decabench.scoring import (
     score_submission,
 )
 from decabench.submission import CheckReport, check_submission
-from decabench.tables import KINDS, read_settings, read_toml
+from decabench.tables import convert_setting, read_settings, read_toml
 from decabench.tasks import (
     SPLITS,
     Request,
@@ -137,14 +135,12 @@ class _Setting(NamedTuple):
     def read(self, value: Any, name: str) -> Any:
         try:
             if self.parse is None or value is None:
-                return msgspec.convert(value, self.hint)
+                return convert_setting(value, self.hint, name)
             if get_origin(self.hint) is tuple:  # an option that can be repeated
                 return tuple(
                     self.parse(str(each)) for each in (value if isinstance(value, list) else [value])
                 )
             return self.parse(str(value))
-        except msgspec.ValidationError as error:
-            raise DecabenchError(f"'{name}' is {value!r}, but {_in_words(str(error))}") from error
         except ValueError as error:
             raise DecabenchError(f"{name}: {error}") from error
 
@@ -173,10 +169,7 @@ _NEEDED = {
 
 @cache
 def _known() -> Mapping[str, _Setting]:
-    """Return all settings by their full names, such as `split`, `prepare.mirror` or `predict.limit`.
-
-    Settings in `[predict]` have the same names as the options of `decabench predict`.
-    """
+    """Return all settings by their full names, such as `split`, `prepare.mirror` or `predict.limit`."""
     found = {name: _Setting(name, hint) for name, hint in _PLAIN.items()}
     for owner in (Run, Selection, Prompts, ModelOptions):
         hints = get_type_hints(owner)
@@ -358,8 +351,7 @@ def _plain(value: Any) -> Any:
 def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str, Any]:
     """Return the settings to store with a submission.
 
-    Header values are removed unless they refer to an environment variable. Raises DecabenchError for a value
-    that TOML can't represent.
+    Header values are removed unless they refer to an environment variable.
     """
     import tomli_w
 
@@ -389,16 +381,6 @@ def _collected(faults: list[str]) -> Iterator[None]:
         yield
     except DecabenchError as error:
         faults.append(str(error))
-
-
-def _in_words(error: str) -> str:
-    """Rewrite a msgspec error, such as "Expected `int | null`, got `str`", in terms that fit a TOML file."""
-    wanted, _, given = error.partition(" - at ")[0].removeprefix("Expected").partition(", got ")
-    kinds = [
-        " or ".join(KINDS.get(kind, kind) for kind in re.findall(r"\w+", each) if kind != "null")
-        for each in (wanted, given)
-    ]
-    return f"must be {', not '.join(filter(None, kinds))}"
 
 
 @dataclass(frozen=True)
@@ -480,15 +462,15 @@ def run_experiment(
     names = [task.name for task in tasks]
     say(f"Data: {names[0] if len(names) == 1 else f'{len(names)} tasks'}, {experiment.split}")
     _prepare(experiment, tasks)
-    plan = _plan(experiment, tasks)
+    plan = plan_run(_run_of(experiment, tasks))
     _refuse_occupied(plan, experiment.force)
     name = plan.submission_info().name  # for openai:URL, this contains the model's name
     say(f"Answers: {experiment.predictor}{f' ({name})' * (name not in experiment.predictor)}")
     report = run_plan(plan, progress)
     record(plan, report)
     write_file(experiment.output / RUN_TOML, tomli_w.dumps(experiment.source))
-    store = Store(experiment.home)
-    checked = _check(experiment, names, store)
+    store, known = Store(experiment.home), known_tasks(experiment.include)
+    checked = check_submission(experiment.output, store, known, tasks=names, splits=[experiment.split])
     say("Scores")
     results, folder = _score(experiment, experiment.output, names, suite)
     if trackers is not None:
@@ -516,7 +498,7 @@ def forecast(experiment: Experiment) -> Forecast:
         request.require_place()
     if any(experiment.split in splits for splits in missing.values()):
         return Forecast(missing, ())
-    plan = _plan(experiment, tasks)
+    plan = plan_run(_run_of(experiment, tasks))
     _refuse_occupied(plan, experiment.force)
     return Forecast(missing, estimate_run(plan))
 
@@ -589,12 +571,6 @@ def require_settings(experiment: Experiment) -> None:
     _ = _run_of(experiment, tasks).tariff
 
 
-def _plan(
-    experiment: Experiment, tasks: Sequence[Task], predictor: str = "", output: Path | None = None
-) -> Plan:
-    return plan_run(_run_of(experiment, tasks, predictor, output))
-
-
 def _run_of(
     experiment: Experiment, tasks: Sequence[Task], predictor: str = "", output: Path | None = None
 ) -> Run:
@@ -620,11 +596,6 @@ def _refuse_occupied(plan: Plan, force: bool) -> None:
         )
 
 
-def _check(experiment: Experiment, names: Sequence[str], store: Store) -> CheckReport:
-    known = known_tasks(experiment.include)
-    return check_submission(experiment.output, store, known, tasks=names, splits=[experiment.split])
-
-
 def _score(
     experiment: Experiment, submission: Path, names: Sequence[str], suite: Suite
 ) -> tuple[Results, Path]:
@@ -647,7 +618,7 @@ def _compare(
     path, names = Path(baseline), [task.name for task in tasks]
     if not path.exists():
         path = experiment.output.with_name(f"{experiment.output.name}.baselines") / baseline
-        run_plan(_plan(experiment, tasks, baseline, path), progress)
+        run_plan(plan_run(_run_of(experiment, tasks, baseline, path)), progress)
         _score(experiment, path, names, suite)
     return compare(
         path,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -14,7 +13,7 @@ from msgspec import Meta
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.models import Amount, Count, ModelConfig, Rate, find_family
-from decabench.tables import KINDS, read_settings, read_toml
+from decabench.tables import convert_setting, read_settings, read_toml
 from decabench.tasks import TASKS, context_limits
 
 Order = Literal["turn", "random", "size", "sequence", "shuffled"]
@@ -254,11 +253,7 @@ def to_toml(config: TrainConfig) -> str:
 
 
 def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
-    """Return settings such as `model.dimension=100` as nested tables, as in a TOML file.
-
-    If a setting is a `KEY=VALUE` string, its value is parsed as TOML if possible, and is kept as a
-    string otherwise. Raises DecabenchError if a setting is malformed or conflicts with another one.
-    """
+    """Return settings such as `model.dimension=100` as nested tables, as in a TOML file."""
     content: dict[str, Any] = {}
     for path, value in read_settings(settings, "model.dimension=100"):
         head, _, rest = path.partition(".")
@@ -386,10 +381,7 @@ def from_record(content: Mapping[str, Any]) -> TrainConfig:
 
 
 def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
-    """Return a copy of a dataclass, updated with the values in a mapping.
-
-    Nested tables are merged with the existing ones; an empty table clears the existing one.
-    """
+    """Return a copy of a dataclass, updated with a mapping. Nested tables are merged; an empty table clears one."""
     hints = get_type_hints(type(base), include_extras=True)
     changed: dict[str, Any] = {}
     for key, value in content.items():
@@ -408,26 +400,9 @@ def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
     return replace(base, **changed)
 
 
-_BOUNDS = {">=": "at least {}", "<=": "at most {}", ">": "greater than {}", "<": "less than {}"}
-
-
 def _read_value(value: Any, kind: Any, name: str) -> Any:
     if get_origin(kind) is Literal and isinstance(value, str):
         return require_name(value, get_args(kind), name)
     if get_origin(kind) is Mapping and isinstance(value, Mapping):
         return {key: _read_value(inner, get_args(kind)[1], f"{name}.{key}") for key, inner in value.items()}
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        wanted = re.search(r"Expected `(\w+)`(?: ([<>]=?) (\S+))?", str(error))
-        place = re.search(r"at `\$\.?(.*)`", str(error))
-        if wanted and wanted[2]:
-            bound = wanted[3].removesuffix(".0")
-            fault = f", but must be {_BOUNDS[wanted[2]].format(f'{int(bound):,}' if bound.isdecimal() else bound)}"
-        elif "multiple of 2" in str(error):
-            fault = ", but must be an even number"
-        else:
-            fault = f", but must be {KINDS.get(wanted[1], wanted[1])}" if wanted else f": {error}"
-        raise DecabenchError(
-            f"'{name}' is {value!r:.100}{f' (at {place[1]})' if place else ''}{fault}."
-        ) from error
+    return convert_setting(value, kind, name)
