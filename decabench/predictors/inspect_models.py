@@ -15,7 +15,7 @@ from typing import Any
 from decabench.errors import DecabenchError, ModelError, require_package
 from decabench.predictors.openai.client import LoopThread
 from decabench.predictors.protocol import (
-    USED,
+    REMOTE,
     Answer,
     Failure,
     Finish,
@@ -25,12 +25,15 @@ from decabench.predictors.protocol import (
     Setting,
     add_tokens,
     is_cut_in_reasoning,
-    refuse_unused,
-    require_sampling,
 )
 from decabench.prompts import Prompting
 from decabench.tasks import Question
 from decabench.text import describe_error
+
+USED = REMOTE | {"batch_api"}
+"""The names of the options that the predictor uses."""
+ADVICE = "Inspect or the provider's environment variables control this setting. Leave out the option."
+"""What to do instead of giving another option."""
 
 _FINISHES: dict[str, Finish] = {
     "max_tokens": "length",
@@ -47,13 +50,6 @@ def backend(target: str, options: ModelOptions) -> InspectBackend:
         raise DecabenchError(
             "The predictor inspect requires a provider and a model, as in inspect:anthropic/claude-sonnet-4-5."
         )
-    refuse_unused(
-        options,
-        USED["inspect"],
-        "inspect",
-        "Inspect or the provider's environment variables control this setting. Leave out the option.",
-    )
-    require_sampling(options)
     require_package("The predictor inspect", "inspect", "inspect_ai")
     return InspectBackend(target, options)
 

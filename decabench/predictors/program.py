@@ -22,18 +22,21 @@ from typing import IO, Any, Self
 from decabench.errors import DecabenchError, ModelError
 from decabench.files import file_digest, fingerprint
 from decabench.predictors.protocol import (
-    USED,
     Failure,
     ModelOptions,
     Outcome,
     PredictorFactory,
     Setting,
     answer_from,
-    refuse_unused,
 )
 from decabench.tasks import Question
 from decabench.text import excerpt, quoted, well_formed
 from decabench.untrusted import parse_json
+
+USED = {"revision", "timeout", "seed", "env"}
+"""The names of the options that the predictor uses."""
+ADVICE = "Use the program's own options instead."
+"""What to do instead of giving another option."""
 
 MOST_FILES = 1_000
 """The maximum number of files in a folder for its digest to be recorded.
@@ -54,7 +57,6 @@ def backend(target: str, options: ModelOptions) -> CommandBackend:
         raise DecabenchError(
             "The predictor command requires a command line, as in command:'./my-model --flag'."
         )
-    refuse_unused(options, USED["command"], "command", "Use the program's own options instead.")
     if missing := [name for name in options.env if name not in os.environ]:
         raise DecabenchError(
             f"--env lists the variable {missing[0]}, which is not set. Set the variable, or leave out the option."
@@ -438,10 +440,7 @@ class Process:
         return False
 
     def _feed(self, next_line: Callable[[], bytes | None]) -> None:
-        """Write as much input as the pipe accepts.
-
-        The pipe is closed after the last line, or if the program has closed its end.
-        """
+        """Write as much input as the pipe accepts. Close it after the last line, or if the program closed its end."""
         if not self._unsent:
             self._unsent = next_line() or b""
         stdin = self._process.stdin
@@ -490,10 +489,7 @@ class Process:
 
 
 def _read(pipe: IO[bytes] | None) -> bytes | None:
-    """Read the available bytes.
-
-    Returns empty bytes at the end of the output, or None if nothing has arrived yet.
-    """
+    """Read the available bytes; empty at the end of the output, and None if nothing has arrived yet."""
     assert pipe is not None
     try:
         return os.read(pipe.fileno(), CHUNK)

@@ -594,29 +594,19 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        is_default = {"temperature", "top_p"}.intersection(self.omit)  # the server's default may be above 0
+        if self.top_p is not None and not self.temperature and not is_default:
+            raise DecabenchError(
+                "--top-p requires a --temperature above 0, because greedy decoding does not sample."
+            )
 
 
-_SAMPLING = frozenset({"revision", "reasoning_effort", "max_new_tokens", "temperature", "top_p", "seed"})
-_LOCAL = _SAMPLING | {"chat", "dtype", "max_prompt_tokens"}
-_REMOTE = _SAMPLING | {"omit", "body", "concurrency", "timeout", "retries"}
-USED: Mapping[str, Collection[str]] = {
-    "hf": _LOCAL | {"device", "device_map", "adapter", "quantize", "batch_size"},
-    "vllm": _LOCAL | {"body"},
-    "openai": _REMOTE | {"model", "max_prompt_tokens", "api", "header", "requests_per_minute"},
-    "inspect": _REMOTE | {"batch_api"},
-    "command": {"revision", "timeout", "seed", "env"},
-    "trained": {"device", "batch_size", "max_new_tokens", "beam", "seed"},
-    "python": {"revision", "seed", "batch_size"},
-}
-"""The names of the options that each kind of predictor uses."""
-
-
-def require_sampling(options: ModelOptions) -> None:
-    """Raise DecabenchError if top_p is set without a temperature above 0."""
-    if options.top_p is not None and not options.temperature:
-        raise DecabenchError(
-            "--top-p requires a --temperature above 0, because greedy decoding does not sample."
-        )
+SAMPLING = frozenset({"revision", "reasoning_effort", "max_new_tokens", "temperature", "top_p", "seed"})
+"""The names of the options that all language models use."""
+LOCAL = SAMPLING | {"chat", "dtype", "max_prompt_tokens"}
+"""The names of the options that all language models on this machine use."""
+REMOTE = SAMPLING | {"omit", "body", "concurrency", "timeout", "retries"}
+"""The names of the options that all language models on servers use."""
 
 
 def chosen_device(options: ModelOptions) -> str:

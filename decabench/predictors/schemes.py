@@ -29,7 +29,6 @@ from decabench.predictors.baselines import (
     random_answer,
 )
 from decabench.predictors.protocol import (
-    USED,
     Backend,
     ModelOptions,
     Predictor,
@@ -59,7 +58,7 @@ SCHEMES: dict[str, str] = {
     "command": "decabench.predictors.program",
     "trained": "decabench.predictors.trained",
 }
-"""The module of each scheme, imported on first use. Each module provides `backend(target, options)`."""
+"""The module of each scheme, imported on first use. Each provides `backend(target, options)`, `USED` and `ADVICE`."""
 
 GROUP = "decabench.predictors"
 """The entry-point group for packages that provide predictors."""
@@ -77,7 +76,9 @@ def make_backend(predictor: str, options: ModelOptions) -> Backend:
         )
     scheme, colon, target = predictor.partition(":")
     if colon and scheme in SCHEMES:
-        backend: Backend = import_module(SCHEMES[scheme]).backend(target, options)
+        module = import_module(SCHEMES[scheme])
+        refuse_unused(options, module.USED, scheme, module.ADVICE)
+        backend: Backend = module.backend(target, options)
         return backend
     find_predictor(predictor)  # report an unknown name before invalid options
     return PythonBackend(predictor, options)
@@ -161,7 +162,7 @@ class PythonBackend:
             "Leave out the option" if self.reference in PREDICTORS else "Set the value in the Python object"
         )
         hint = f"{first}. This predictor uses only --revision, --seed and --batch-size."
-        refuse_unused(self.options, USED["python"], self.reference, hint)
+        refuse_unused(self.options, ("revision", "seed", "batch_size"), self.reference, hint)
 
     def describe(self) -> Mapping[str, Any]:
         """Return versions or digests of the source code, and the result of the predictor's own `describe()`.
@@ -174,11 +175,7 @@ class PythonBackend:
         return {key: value for key, value in content.items() if value is not None}
 
     def _own_description(self, found: Any) -> dict[str, Any] | None:
-        """Return the result of the predictor's `describe()` as JSON types, or None if it has no such method.
-
-        Raises DecabenchError if the method fails or its result can't be converted to JSON. If a revision
-        is given, such an error is ignored and None is returned.
-        """
+        """Return the result of the predictor's `describe()` as JSON types. With a revision, its errors are ignored."""
         if not hasattr(found, "describe"):
             return None
         try:

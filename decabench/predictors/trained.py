@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DecabenchError, require_torch
 from decabench.predictors.protocol import (
-    USED,
     Answer,
     Failure,
     ModelOptions,
@@ -21,13 +20,17 @@ from decabench.predictors.protocol import (
     chosen_device,
     gpus_for,
     in_batches,
-    refuse_unused,
 )
 from decabench.tasks import Question, Task
 from decabench.text import excerpt
 
 if TYPE_CHECKING:
     from decabench.models import TrainedModel
+
+USED = {"device", "batch_size", "max_new_tokens", "beam", "seed"}
+"""The names of the options that the predictor uses."""
+ADVICE = "Trained models use only --batch-size, --beam, --device, --max-new-tokens and --seed."
+"""What to do instead of giving another option."""
 
 _WINDOW = 2048  # questions that are read and sorted by length together
 _BATCH_TOKENS = 20_000
@@ -44,8 +47,6 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
             "or a training run."
         )
     require_torch("A trained model")
-    listed = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(USED["trained"]))
-    refuse_unused(options, USED["trained"], "trained", f"Trained models use only {listed}.")
     return TrainedBackend(target, options)
 
 

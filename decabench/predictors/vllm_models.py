@@ -14,7 +14,7 @@ from decabench.predictors.hf.backend import HfBackend, inspect_model
 from decabench.predictors.hf.generation import Decoding, Prompt, Prompter
 from decabench.predictors.hf.weights import find_source, local_folder, require_packages
 from decabench.predictors.protocol import (
-    USED,
+    LOCAL,
     Answer,
     Failure,
     ModelOptions,
@@ -22,12 +22,15 @@ from decabench.predictors.protocol import (
     PredictorFactory,
     Setting,
     in_batches,
-    refuse_unused,
-    require_sampling,
 )
 from decabench.tasks import Question
 from decabench.text import describe_error
 from decabench.vectors import quiet_transformers
+
+USED = LOCAL | {"body"}
+"""The names of the options that the predictor uses."""
+ADVICE = "Pass arguments for vLLM's engine with --body."
+"""What to do instead of giving another option."""
 
 WINDOW = 4_096
 """The number of questions to pass to vLLM at once. vLLM divides them into batches."""
@@ -38,8 +41,6 @@ def backend(target: str, options: ModelOptions) -> VllmBackend:
 
     Raises DecabenchError for an invalid option, a missing package or an unsuitable model.
     """
-    refuse_unused(options, USED["vllm"], "vllm", "Pass arguments for vLLM's engine with --body.")
-    require_sampling(options)
     require_package("The predictor vllm", "vllm", "vllm")
     require_packages()
     source = find_source(target, options.revision)

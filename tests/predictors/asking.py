@@ -1,13 +1,10 @@
-"""Shared by the tests of predictors: questions, prompting, a setting and a clock that does not wait."""
+"""Shared by the tests of predictors: questions, prompting and a setting."""
 
 from __future__ import annotations
 
-import asyncio
-import datetime
 from dataclasses import replace
 from typing import Any
 
-from decabench.predictors.openai.client import RequestClock
 from decabench.predictors.protocol import Backend, ModelOptions, Outcome, Setting
 from decabench.prompts.messages import Prompting
 from decabench.tasks.example import Question
@@ -42,21 +39,3 @@ def outcomes(backend: Backend, asked: Any, of: Setting | None = None) -> dict[st
         found = list(make(of or replace(setting(), seed=seed)).stream(iter(asked)))
     assert sorted(id for id, _ in found) == sorted(question.id for question in asked)
     return dict(found)
-
-
-class Waits:
-    """A clock that records sleeps without waiting."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-        self.slept: list[float] = []
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.time += seconds
-        await asyncio.sleep(0)
-
-    @property
-    def clock(self) -> RequestClock:
-        moment = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
-        return RequestClock(lambda: self.time, self.sleep, lambda: moment)

@@ -169,7 +169,7 @@ def test_answers_state_the_part_of_the_context_that_was_read(trained):
 )
 def test_options_it_cannot_honour(options, words):
     with pytest.raises(DecabenchError, match=words):
-        backend("x", ModelOptions(**options))
+        make_backend("trained:x", ModelOptions(**options))
 
 
 def test_damaged_checkpoints(trained, tmp_path):

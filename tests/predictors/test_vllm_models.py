@@ -17,6 +17,7 @@ pytest.importorskip("transformers", reason="needs the extra hf")
 from decabench.errors import DecabenchError, ModelError
 from decabench.predictors import vllm_models
 from decabench.predictors.protocol import Answer, Failure, ModelOptions
+from decabench.predictors.schemes import make_backend
 from decabench.tasks.wording import AnswerForm
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, setting
 
@@ -108,7 +109,7 @@ def test_faults_are_plain(engine: type[Engine], tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ModelError, match="vLLM can't load m: ValueError: unexpected argument bad"):
         outcomes(folder, 1, body='{"bad": 1}')
     with pytest.raises(DecabenchError, match="vllm does not use --device"):
-        vllm_models.backend(str(folder), ModelOptions(device="cpu"))
+        make_backend(f"vllm:{folder}", ModelOptions(device="cpu"))
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(DecabenchError, match=r"requires vllm, which is not installed\. .*decabench\[vllm\]"):
         vllm_models.backend(str(folder), ModelOptions())

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from decabench.errors import DecabenchError, LostDeviceError
 from decabench.files import file_digest
 from decabench.models import check_name, require_device
-from decabench.predictors.hf.constraint import Enforcer
 from decabench.predictors.hf.generation import (
     Decoding,
     Generator,
@@ -42,7 +41,7 @@ from decabench.predictors.hf.weights import (
     with_adapter,
 )
 from decabench.predictors.protocol import (
-    USED,
+    LOCAL,
     Failure,
     ModelOptions,
     Outcome,
@@ -51,8 +50,6 @@ from decabench.predictors.protocol import (
     chosen_device,
     gpus_for,
     in_batches,
-    refuse_unused,
-    require_sampling,
 )
 from decabench.tasks import Question
 from decabench.text import excerpt
@@ -60,6 +57,11 @@ from decabench.vectors import quiet_transformers
 
 if TYPE_CHECKING:
     from decabench.prompts import Prompting
+
+USED = LOCAL | {"device", "device_map", "adapter", "quantize", "batch_size"}
+"""The names of the options that the predictor uses."""
+ADVICE = "Leave out the option, or use another kind of predictor."
+"""What to do instead of giving another option."""
 
 WINDOW = 2048
 """The maximum number of questions to read and sort at once, unless the batch size is larger."""
@@ -135,10 +137,7 @@ class HfPredictor:
             prompts = prompts[rows:]
 
     def _outcomes(self, batch: Sequence[Prompt]) -> Sequence[Outcome] | None:
-        """Return an outcome for each prompt, or None if the batch doesn't fit in memory.
-
-        If a batch fails for any other reason, its prompts are retried one at a time.
-        """
+        """Return the outcomes, or None if the batch doesn't fit in memory. After other errors, prompts run alone."""
         try:
             return self.generator.answers(batch)
         except Exception as error:
@@ -172,14 +171,12 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
     missing package or an unsuitable model.
     """
     require_packages(*(("accelerate",) if options.device_map else ()))
-    refuse_unused(options, USED["hf"], "hf", "Leave out the option, or use another kind of predictor.")
     check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
         raise DecabenchError(
             f"--device {options.device} can't be combined with --device-map, which chooses the devices itself. Leave "
             "out --device, or use --device cuda."
         )
-    require_sampling(options)
     source = find_source(target, options.revision)
     if source.gguf:
         require_packages("gguf", "accelerate")
@@ -304,11 +301,9 @@ class HfBackend:
             ]
             most = options.batch_size or LARGEST[facts.device.partition(":")[0]]
             size = BatchSize(most if pads_safely(held[0]) else 1)
-            enforcers = [Enforcer(held[0])]
             try:
-                yield lambda setting: self._predictor(setting, held[0], size, enforcers[0])
+                yield lambda setting: self._predictor(setting, held[0], size)
             finally:
-                enforcers.clear()
                 held.clear()
                 free()
 
@@ -356,15 +351,12 @@ class HfBackend:
                 "cluster, make sure that every machine has the same files."
             )
 
-    def _predictor(
-        self, setting: Setting, loaded: Loaded, size: BatchSize, enforcer: Enforcer
-    ) -> HfPredictor:
+    def _predictor(self, setting: Setting, loaded: Loaded, size: BatchSize) -> HfPredictor:
         prompting = setting.require_prompting("hf")
         prompter, decoding = self.plan(setting, prompting, loaded.tokenizer)
         if prompting.protocol == "choices":
             return HfPredictor(prompter, ChoiceScorer(loaded, decoding, prompter, self._watchful), size)
-        asks_json = prompting.protocol == "json"
-        generator = Generator(loaded, decoding, self._watchful, prompter, enforcer if asks_json else None)
+        generator = Generator(loaded, decoding, self._watchful, prompter, prompting.protocol == "json")
         return HfPredictor(prompter, generator, size)
 
     def plan(self, setting: Setting, prompting: Prompting, tokenizer: Any) -> tuple[Prompter, Decoding]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from decabench.errors import DecabenchError
@@ -17,34 +16,21 @@ If whitespace were optional, some models would never finish their answers.
 """
 
 
-class Enforcer:
-    """Creates constraints for the vocabulary of a model."""
+def make_constraint(loaded: Loaded, schemas: Sequence[Mapping[str, Any]]) -> Constraint:
+    """Return a logits processor for a batch. `schemas` has a schema for each row.
 
-    def __init__(self, loaded: Loaded) -> None:
-        self._loaded = loaded
+    Raises DecabenchError if llguidance can't read the model's tokenizer.
+    """
+    from llguidance import LLMatcher
 
-    @cached_property
-    def _vocabulary(self) -> Any:
-        from llguidance.hf import from_tokenizer
-
-        loaded = self._loaded
-        try:
-            return from_tokenizer(loaded.tokenizer, n_vocab=loaded.tokens, eos_token=sorted(loaded.ends))
-        except Exception as error:
-            raise DecabenchError(
-                "hf: llguidance, which enforces --protocol json, can't read this model's tokenizer. Use "
-                "--protocol tag."
-            ) from error
-
-    def constraint(self, schemas: Sequence[Mapping[str, Any]]) -> Constraint:
-        """Return a logits processor for a batch. `schemas` has a schema for each row.
-
-        Raises DecabenchError if llguidance can't read the model's tokenizer.
-        """
-        from llguidance import LLMatcher
-
-        grammars = [LLMatcher.grammar_from_json_schema(dict(schema), defaults=_SPACES) for schema in schemas]
-        return Constraint([LLMatcher(self._vocabulary, grammar) for grammar in grammars])
+    try:
+        vocabulary = loaded.grammar_vocabulary
+    except Exception as error:
+        raise DecabenchError(
+            "hf: llguidance, which enforces --protocol json, can't read this model's tokenizer. Use --protocol tag."
+        ) from error
+    grammars = [LLMatcher.grammar_from_json_schema(dict(schema), defaults=_SPACES) for schema in schemas]
+    return Constraint([LLMatcher(vocabulary, grammar) for grammar in grammars])
 
 
 class Constraint:

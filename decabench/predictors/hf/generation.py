@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from decabench.predictors.hf.constraint import Constraint, Enforcer
+from decabench.predictors.hf.constraint import Constraint, make_constraint
 from decabench.predictors.hf.weights import Loaded, padded
 from decabench.predictors.protocol import (
     Answer,
@@ -182,10 +182,7 @@ def room(positions: int | None, advised: int | None, asked: int | None, answer: 
 
 
 def _render_chat(tokenizer: Any, messages: Sequence[Message], switches: Mapping[str, Any]) -> str:
-    """Apply the chat template.
-
-    If the template rejects or drops the system message, that message is moved into the first user turn.
-    """
+    """Apply the chat template. A system message that it rejects or drops is moved into the first user turn."""
     from jinja2 import TemplateError
 
     def render(turns: Sequence[Mapping[str, str]]) -> str:
@@ -209,10 +206,7 @@ def _render_chat(tokenizer: Any, messages: Sequence[Message], switches: Mapping[
 
 
 def _stop_clock(template: str) -> str:
-    """Replace a template's clock with a macro that always returns DAY.
-
-    A macro is necessary because transformers doesn't let callers pass their own functions to a template.
-    """
+    """Replace a template's clock with a macro that returns DAY, because templates can't be given functions."""
     if "strftime_now" not in template:
         return template
     filters = "".join(f"|replace('{code}', '{value}')" for code, value in DAY.items())
@@ -295,8 +289,8 @@ class Generator:
     """Whether to generate an answer again by itself if the batch may have changed it."""
     prompter: Prompter
     """Builds the prompts."""
-    enforcer: Enforcer | None = None
-    """Enforces a JSON schema on answers; None to leave them unconstrained."""
+    enforces: bool = False
+    """Whether to enforce the JSON schemas of answers."""
 
     def answers(self, prompts: Sequence[Prompt]) -> list[Answer]:
         """Return the answers to a batch of prompts, in order. Errors from torch are not caught."""
@@ -318,7 +312,7 @@ class Generator:
 
         model = self.loaded.model
         schemas = map(self.prompter.schema, prompts)
-        constraint = self.enforcer.constraint(list(schemas)) if self.enforcer else None
+        constraint = make_constraint(self.loaded, list(schemas)) if self.enforces else None
         watch = _Watch(constraint) if self.watchful and len(prompts) > 1 else None
         stops = _Stops(self.loaded.tokenizer, self.decoding.stop, len(prompts))
         inputs = padded(self.loaded, [prompt.ids for prompt in prompts])

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,13 @@ class Loaded:
     tokens: int
     """The vocabulary size. A token id beyond it would crash the process on a GPU."""
 
+    @cached_property
+    def grammar_vocabulary(self) -> Any:
+        """The vocabulary in the form that llguidance reads."""
+        from llguidance.hf import from_tokenizer
+
+        return from_tokenizer(self.tokenizer, n_vocab=self.tokens, eos_token=sorted(self.ends))
+
 
 def load_config(source: ModelSource, folder: Path) -> Any:
     """Load the model's configuration. Raises DecabenchError if that fails."""
@@ -374,11 +382,7 @@ def _require_whole(name: str, report: dict[str, Any]) -> None:
 
 
 def _ready(model: Any, tokenizer: Any) -> Loaded:
-    """Prepare a loaded model.
-
-    Only the special tokens are kept from the saved generation settings, because decabench controls sampling,
-    penalties and limits.
-    """
+    """Prepare a loaded model. Of its generation settings, only special tokens are kept; decabench controls the rest."""
     import transformers
 
     settings: Any = transformers.GenerationConfig  # untyped

@@ -134,11 +134,7 @@ def parse_likelihoods(
 
 
 def _label_values(reply: Mapping[str, Any], label: str) -> list[float]:
-    """Return the log-probabilities of a label's tokens at the end of the prompt.
-
-    A token generated after the label is ignored. Raises UnreadableReplyError if log-probabilities are missing, or
-    if they belong to other tokens.
-    """
+    """Return the log-probabilities of the label's tokens at the end of the prompt, before any generated token."""
     text, logprobs = reply.get("text"), reply.get("logprobs")
     record = logprobs if isinstance(logprobs, dict) else {}
     tokens, values = record.get("tokens"), record.get("token_logprobs")

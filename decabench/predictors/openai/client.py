@@ -19,8 +19,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from asyncio import sleep
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from queue import SimpleQueue
 from typing import Any, Self, TypeVar
@@ -62,30 +62,13 @@ SHOWN_WAIT = 5.0
 _log = logging.getLogger("decabench")
 
 
-def _utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
-@dataclass(frozen=True)
-class RequestClock:
-    """The client's clock. Tests replace it to avoid waiting."""
-
-    now: Callable[[], float] = time.monotonic
-    """Returns the time in seconds from an arbitrary starting point."""
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Waits for a number of seconds."""
-    date: Callable[[], datetime.datetime] = _utc_now
-    """Returns the current date and time, for Retry-After headers that contain a date."""
-
-
 class Pace:
     """A rate limiter that spaces requests evenly and can pause them all.
 
     Each instance belongs to one event loop.
     """
 
-    def __init__(self, clock: RequestClock, per_minute: float | None) -> None:
-        self._clock = clock
+    def __init__(self, per_minute: float | None) -> None:
         self._interval = 60 / per_minute if per_minute else 0.0
         self._next = -math.inf
         self._paused_until = -math.inf
@@ -93,17 +76,17 @@ class Pace:
     async def turn(self) -> None:
         """Wait until the next request may be sent."""
         slot = self._take_slot()
-        while (wait := slot - self._clock.now()) > 0:
-            await self._clock.sleep(wait)
-            if self._clock.now() < self._paused_until:  # a pause started in the meantime
+        while (wait := slot - time.monotonic()) > 0:
+            await sleep(wait)
+            if time.monotonic() < self._paused_until:  # a pause started in the meantime
                 slot = self._take_slot()
 
     def pause(self, seconds: float) -> None:
         """Pause all requests for a number of seconds."""
-        self._paused_until = max(self._paused_until, self._clock.now() + seconds)
+        self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
     def _take_slot(self) -> float:
-        slot = max(self._clock.now(), self._next, self._paused_until)
+        slot = max(time.monotonic(), self._next, self._paused_until)
         self._next = slot + self._interval
         return slot
 
@@ -117,7 +100,7 @@ def draw_back_off(tries: int) -> float:
     return random.uniform(0, min(LONGEST_BACK_OFF, 2.0**tries))
 
 
-def parse_retry_after(header: str | None, clock: RequestClock) -> float | None:
+def parse_retry_after(header: str | None) -> float | None:
     """Parse a Retry-After header into seconds. Returns None if it is absent or invalid."""
     if not header:
         return None
@@ -129,7 +112,7 @@ def parse_retry_after(header: str | None, clock: RequestClock) -> float | None:
         except (ValueError, OverflowError):  # the year is out of range
             return None
         zoned = date if date.tzinfo else date.replace(tzinfo=datetime.UTC)
-        seconds = (zoned - clock.date()).total_seconds()
+        seconds = zoned.timestamp() - time.time()
     return min(max(seconds, 0.0), LONGEST_PAUSE) if math.isfinite(seconds) else None
 
 
@@ -191,19 +174,16 @@ CONCURRENCY, TIMEOUT, RETRIES = 8, 120.0, 5
 class Client:
     """A client for one server, bound to one event loop."""
 
-    def __init__(
-        self, url: str, key: ApiKey, options: ModelOptions, clock: RequestClock | None = None
-    ) -> None:
+    def __init__(self, url: str, key: ApiKey, options: ModelOptions) -> None:
         self.url = url
         self.model = options.model or ""
         self.concurrency = options.concurrency or CONCURRENCY
         self._timeout = options.timeout or TIMEOUT  # from sending a request to receiving its whole reply
         self._retries = RETRIES if options.retries is None else options.retries
-        self._clock = clock or RequestClock()
         self._key = key
         self.redact = key.redact
         """Removes the key and header values from a string, because answers are recorded and may repeat them."""
-        self._pace = Pace(self._clock, options.requests_per_minute)
+        self._pace = Pace(options.requests_per_minute)
         self._slots = asyncio.Semaphore(self.concurrency)
         self._limit_name = "max_tokens"
         self._has_replied = False
@@ -257,7 +237,7 @@ class Client:
                 if fault.for_all:
                     self._pace.pause(seconds)  # the next turn waits for this pause
                 else:
-                    await self._clock.sleep(seconds)
+                    await sleep(seconds)
         tries = f"{tried} tries" if tried > 1 else "one try"
         if fault.unreachable and not self._has_replied:
             self._stopped = (
@@ -313,7 +293,7 @@ class Client:
 
     def _announce(self, seconds: float, fault: _RetryableError) -> None:
         """Log a long wait, unless another wait is in progress."""
-        now = self._clock.now()
+        now = time.monotonic()
         if seconds < SHOWN_WAIT or now < self._announced_until:
             return
         self._announced_until = now + seconds
@@ -352,7 +332,7 @@ class Client:
             self._stopped = reason
             raise ModelError(reason)
         if reply.status in RETRIED or reply.status >= 500:
-            wait = parse_retry_after(reply.headers.get("retry-after"), self._clock)
+            wait = parse_retry_after(reply.headers.get("retry-after"))
             raise _RetryableError(f"answered with status {reply.status}: {said}", wait, reply.status == 429)
         raise UnansweredError(f"The server refused the request with status {reply.status}: {said}.")
 

@@ -22,13 +22,12 @@ from decabench.predictors.openai.client import (
     FilteredError,
     LoopThread,
     PromptOverflowError,
-    RequestClock,
     UnsupportedError,
 )
 from decabench.predictors.openai.keys import read_key
 from decabench.predictors.openai.replies import Overflow
 from decabench.predictors.protocol import (
-    USED,
+    REMOTE,
     Answer,
     Failure,
     ModelOptions,
@@ -39,11 +38,14 @@ from decabench.predictors.protocol import (
     before_stops,
     best_choice,
     is_cut_in_reasoning,
-    refuse_unused,
-    require_sampling,
 )
 from decabench.prompts import Prompting, PromptTooLongError, fit
 from decabench.tasks import Question
+
+USED = REMOTE | {"model", "max_prompt_tokens", "api", "header", "requests_per_minute"}
+"""The names of the options that the predictor uses."""
+ADVICE = "The server or --api controls this setting. Leave out the option."
+"""What to do instead of giving another option."""
 
 _OWN = {
     "model": "--model",
@@ -89,8 +91,6 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
         raise DecabenchError(
             f"The predictor openai requires --model NAME. The server lists its models at {url}/models."
         )
-    hint = "The server or --api controls this setting. Leave out the option."
-    refuse_unused(options, USED["openai"], "openai", hint)
     given = {
         "temperature": options.temperature,
         "top_p": options.top_p,
@@ -100,8 +100,6 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
         if value and name in options.omit:
             flag = _OWN[name].partition(" ")[0]
             raise DecabenchError(f"--omit {name} and {flag} contradict each other. Use only one of the two.")
-    if "temperature" not in options.omit:  # otherwise the server's default applies, which may be above 0
-        require_sampling(options)
     if taken := [f"{name} ({flag})" for name, flag in _OWN.items() if name in options.parameters]:
         raise DecabenchError(
             f"--body can't set {', '.join(taken)}. Remove these parameters, or use the options in parentheses."
@@ -184,8 +182,6 @@ class OpenAIBackend:
     """The base URL without a trailing slash, such as `http://localhost:8000/v1`."""
     options: ModelOptions
     """The requested options."""
-    clock: RequestClock = field(default_factory=RequestClock)
-    """The clock used for waiting."""
 
     prompted = True
 
@@ -221,7 +217,7 @@ class OpenAIBackend:
     def open(self) -> Iterator[PredictorFactory]:
         """Set up connections and rate limits, which are shared by all tasks. No request is sent yet."""
         options = self.options
-        client = Client(self.url, read_key(options.header, self.url), options, self.clock)
+        client = Client(self.url, read_key(options.header, self.url), options)
 
         def make(setting: Setting) -> OpenAIPredictor:
             prompting, own = setting.require_prompting("openai"), replace(options, seed=setting.seed)

@@ -15,6 +15,7 @@ pytest.importorskip("transformers", reason="needs the extra hf: pip install 'dec
 from decabench.errors import DecabenchError
 from decabench.predictors.hf.backend import BatchSize, backend
 from decabench.predictors.protocol import ModelOptions
+from decabench.predictors.schemes import make_backend
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, setting
 from tests.tasks.sources.server import Fault, FileServer
 
@@ -214,7 +215,7 @@ def test_weights_that_lack_a_part_are_refused(copy: Path) -> None:
 )
 def test_options_that_are_refused(llama: Path, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(DecabenchError, match=sentence):
-        backend(str(llama), ModelOptions(**options))
+        make_backend(f"hf:{llama}", ModelOptions(**options))
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

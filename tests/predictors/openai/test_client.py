@@ -5,7 +5,6 @@ import logging
 import socket
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -13,20 +12,14 @@ from decabench.errors import DecabenchError
 from decabench.predictors.openai import client as openai_client
 from decabench.predictors.openai.server import backend
 from decabench.predictors.protocol import Answer, Failure, ModelOptions
-from tests.predictors.asking import Waits, outcomes, questions, setting
+from tests.predictors.asking import outcomes, questions, setting
 from tests.predictors.openai.openai_server import Say, chat, fault, serving
 
 CANARY = "sk-canary/0123456789abcdef"
 
 
-@pytest.fixture
-def waits():
-    return Waits()
-
-
-def at(url, waits, **options):
-    made = backend(url, ModelOptions(**{"model": "m", "concurrency": 1, **options}))
-    return replace(made, clock=waits.clock)
+def at(url, **options):
+    return backend(url, ModelOptions(**{"model": "m", "concurrency": 1, **options}))
 
 
 def in_turn(*says):
@@ -54,7 +47,7 @@ GARBAGE = (
 )
 def test_temporary_failures_are_retried(waits, says):
     with serving(in_turn(*says)) as server:
-        found = outcomes(at(server.url, waits), questions(1))
+        found = outcomes(at(server.url), questions(1))
     assert found["q0"].text == "fine"
     assert len(server.seen) == len(says) + 1
     assert all(seen.body == server.seen[0].body for seen in server.seen)
@@ -63,7 +56,7 @@ def test_temporary_failures_are_retried(waits, says):
 
 def test_waits_grow_and_are_random(waits):
     with serving(lambda seen: fault(500, "no")) as server:
-        outcomes(at(server.url, waits, retries=8), questions(1))
+        outcomes(at(server.url, retries=8), questions(1))
     bounds = [2, 4, 8, 16, 32, 60, 60, 60]
     assert len(waits.slept) == 8
     assert all(0 <= slept <= bound for slept, bound in zip(waits.slept, bounds, strict=True))
@@ -84,7 +77,7 @@ def test_waits_grow_and_are_random(waits):
 )
 def test_retry_after(waits, status, header, seconds):
     with serving(in_turn(fault(status, "wait", {"Retry-After": header}))) as server:
-        outcomes(at(server.url, waits), questions(1))
+        outcomes(at(server.url), questions(1))
     assert sum(waits.slept) == seconds
 
 
@@ -102,7 +95,7 @@ def test_retry_after(waits, status, header, seconds):
 )
 def test_a_retry_after_that_says_nothing(waits, header):
     with serving(in_turn(fault(503, "wait", {"Retry-After": header}))) as server:
-        outcomes(at(server.url, waits), questions(1))
+        outcomes(at(server.url), questions(1))
     assert len(waits.slept) == 1 and waits.slept[0] <= 2
 
 
@@ -122,7 +115,7 @@ def test_too_many_requests_pauses_all():
 
 def test_retries_are_limited(waits):
     with serving(lambda seen: fault(500, "out\nof \x1b[31mmemory " + "x" * 1000)) as server:
-        found = outcomes(at(server.url, waits, retries=2), questions(2))
+        found = outcomes(at(server.url, retries=2), questions(2))
     assert len(server.seen) == 6
     error = found["q0"].error
     assert error.startswith(
@@ -151,7 +144,7 @@ def test_a_server_that_drips_is_given_up(waits):
         thread.start()
         begun = time.monotonic()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        found = outcomes(at(url, waits, timeout=0.3, retries=0), questions(1))
+        found = outcomes(at(url, timeout=0.3, retries=0), questions(1))
         assert time.monotonic() - begun < 3
         stop.set()
         thread.join()
@@ -161,7 +154,7 @@ def test_a_server_that_drips_is_given_up(waits):
 def test_a_reply_without_end_is_given_up(waits, monkeypatch):
     monkeypatch.setattr(openai_client, "LARGEST_REPLY", 1 << 20)
     with serving(lambda seen: Say(b" " * (2 << 20))) as server:
-        found = outcomes(at(server.url, waits, retries=0), questions(1))
+        found = outcomes(at(server.url, retries=0), questions(1))
     assert found["q0"] == Failure("No answer after one try: the server sent more than 1 MiB.")
 
 
@@ -171,7 +164,7 @@ def test_an_unreachable_server_stops_the_run(waits):
     with pytest.raises(
         DecabenchError, match=rf"^{url} never answered. After 2 tries, the server could not be reached"
     ) as caught:
-        outcomes(at(url, waits, retries=1), questions(5))
+        outcomes(at(url, retries=1), questions(5))
     assert str(caught.value).endswith("Check that the server is running.")
     assert len(waits.slept) <= 2  # the other questions were not tried
 
@@ -208,7 +201,7 @@ def test_max_completion_tokens_where_max_tokens_is_refused(waits):
         return chat("fine")
 
     with serving(respond) as server:
-        found = outcomes(at(server.url, waits), questions(3))
+        found = outcomes(at(server.url), questions(3))
     assert all(outcome.text == "fine" for outcome in found.values())
     refused = [seen for seen in server.seen if "max_tokens" in seen.body]
     assert len(server.seen) == len(refused) + 3 and len(refused) < 3  # the rejected parameter is remembered
@@ -220,7 +213,7 @@ def test_a_key_that_is_refused_stops_the_run(waits, monkeypatch, status):
     monkeypatch.setenv("DECABENCH_API_KEY", CANARY)
     with serving(lambda seen: fault(status, f"wrong key: {seen.headers['Authorization']}")) as server:
         with pytest.raises(DecabenchError, match="Set DECABENCH_API_KEY") as caught:
-            outcomes(at(server.url, waits), questions(3))
+            outcomes(at(server.url), questions(3))
     assert server.seen[0].headers["Authorization"] == f"Bearer {CANARY}"
     assert len(server.seen) == 1
     assert "wrong key: Bearer [key]" in str(caught.value) and "canary" not in str(caught.value)
@@ -241,7 +234,7 @@ def test_the_key_appears_in_no_outcome_log_or_message(waits, monkeypatch, caplog
         Say(b"", 429, {"Retry-After": "0", "X-Echo": CANARY}),
     ]
     with serving(lambda seen: echoes[seen.number % len(echoes)]) as server:
-        made = at(server.url, waits, retries=0)
+        made = at(server.url, retries=0)
         found = outcomes(made, questions(14))
     written = json.dumps([repr(found), made.describe(), repr(made), caplog.text, *capfd.readouterr()])
     assert len(server.seen) == 14 and server.seen[0].headers["Authorization"].endswith(CANARY)
@@ -255,7 +248,7 @@ def test_no_redirect_is_followed(waits, monkeypatch):
         headers = {"Location": f"{other.url}/chat/completions"}
         with serving(lambda seen: Say({}, 307, headers)) as server:
             with pytest.raises(DecabenchError, match=r"redirects to another URL \(status 307\)"):
-                outcomes(at(server.url, waits), questions(1))
+                outcomes(at(server.url), questions(1))
         assert other.seen == []
 
 
@@ -275,4 +268,4 @@ def test_a_model_that_the_server_does_not_have(waits, model, says):
         return MODELS if seen.path == "/v1/models" else fault(404, f"The model `{model}` does not exist.")
 
     with serving(respond) as server, pytest.raises(DecabenchError, match=says):
-        outcomes(at(server.url, waits, model=model), questions(3))
+        outcomes(at(server.url, model=model), questions(3))

@@ -11,6 +11,7 @@ import pytest
 from decabench.errors import DecabenchError
 from decabench.predictors.openai.server import backend
 from decabench.predictors.protocol import Answer, Backend, ModelOptions
+from decabench.predictors.schemes import make_backend
 from tests.predictors.asking import PROMPTING, outcomes, questions, setting
 from tests.predictors.openai.openai_server import Say, chat, serving
 
@@ -269,5 +270,5 @@ def test_urls_that_are_refused(target, message):
 )
 def test_options_that_are_refused(options, message):
     with pytest.raises(DecabenchError, match=message) as caught:
-        at_nobody(**options)
+        make_backend("openai:http://127.0.0.1:9/v1", ModelOptions(**{"model": "m", **options}))
     assert caught.value.exit_code == 2

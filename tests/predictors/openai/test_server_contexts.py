@@ -7,15 +7,16 @@ import pytest
 from decabench.predictors.openai.server import backend
 from decabench.predictors.protocol import Answer, ModelOptions
 from decabench.tasks.example import Question
-from tests.predictors.asking import PROMPTING, Waits, outcomes, questions, setting
+from tests.predictors.asking import PROMPTING, outcomes, questions, setting
 from tests.predictors.openai.openai_server import Say, fault, serving, words
+
+pytestmark = pytest.mark.usefixtures("waits")
 
 LONG = " ".join(f"word{number}" for number in range(1000))
 
 
 def asked(server, context=LONG, **options):
     made = backend(server.url, ModelOptions(**{"model": "m", **options}))
-    made = replace(made, clock=Waits().clock)
     return outcomes(made, [Question("q0", "Question 0?", context)])["q0"]
 
 

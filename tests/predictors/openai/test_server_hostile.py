@@ -14,7 +14,7 @@ from decabench.predictors.openai.replies import ServerReply
 from decabench.predictors.openai.server import backend
 from decabench.predictors.protocol import Answer, Failure, ModelOptions, storable_outcome
 from tests.mutations import mutate
-from tests.predictors.asking import PROMPTING, Waits, outcomes, questions, setting
+from tests.predictors.asking import PROMPTING, outcomes, questions, setting
 from tests.predictors.openai.hostile_replies import CASES, Case
 from tests.predictors.openai.openai_server import Say, serving
 
@@ -22,9 +22,10 @@ ASKED = setting(replace(PROMPTING, template=replace(PROMPTING.template, stop=("\
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.outcome}: {case.name}")
+@pytest.mark.usefixtures("waits")
 def test_reply(case: Case, caplog: pytest.LogCaptureFixture) -> None:
     with serving(lambda seen: Say(case.body, case.status)) as server:
-        made = replace(backend(server.url, ModelOptions(model="m", retries=1)), clock=Waits().clock)
+        made = backend(server.url, ModelOptions(model="m", retries=1))
         if case.outcome == "stopped":
             with pytest.raises(ModelError) as caught:
                 outcomes(made, questions(1), ASKED)

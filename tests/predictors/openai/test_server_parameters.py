@@ -12,7 +12,8 @@ from decabench.errors import DecabenchError
 from decabench.predictors.openai.server import backend
 from decabench.predictors.protocol import Header, ModelOptions, parse_body
 from decabench.runs.write import predict
-from tests.predictors.asking import PROMPTING, Waits, outcomes, questions, setting
+from tests.predictors.asking import PROMPTING, outcomes, questions, setting
+from tests.predictors.openai.conftest import Waits
 from tests.predictors.openai.openai_server import Say, Seen, chat, fault, serving
 
 SECRET = "hunter2-0123456789"
@@ -105,14 +106,13 @@ def test_a_header_that_the_server_echoes_is_in_no_file_log_or_error(
     assert SECRET not in shown.out + shown.err + caplog.text
 
 
-def test_a_long_wait_is_announced(caplog: pytest.LogCaptureFixture) -> None:
-    waits = Waits()
+def test_a_long_wait_is_announced(waits: Waits, caplog: pytest.LogCaptureFixture) -> None:
 
     def respond(seen: object) -> Say:
         return fault(429, "slow down", {"Retry-After": "37"}) if waits.time < 37 else chat("fine")
 
     with serving(respond) as server:
-        made = replace(backend(server.url, options(retries=2, concurrency=1)), clock=waits.clock)
+        made = backend(server.url, options(retries=2, concurrency=1))
         outcomes(made, questions(2))
     said = [record.getMessage() for record in caplog.records if record.name == "decabench"]
     assert said == [
