@@ -339,15 +339,8 @@ def _shared_start(texts: Sequence[str]) -> str:
 # description or an empty string.
 
 
-def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
-    return fmean(seen) > _MOST and 2 * fmean(of_gold or (False,)) < fmean(seen)
-
-
 def _copies(sample: _Sample) -> str:
-    """Detect answers that begin with a copy of their question or context, although the gold answers don't.
-
-    Ids at the beginning are also detected if more than half of the answers start with them.
-    """
+    """Detect answers that begin with a copy of their question or context, or that mostly begin with their id."""
     theirs = {"id": [item.id for item in sample.items or ()]}
     for which, name in enumerate(("question", "context")):
         theirs[name] = [source[which] for source in sample.sources]
@@ -561,7 +554,8 @@ _NUMBERS = re.compile(r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d+(?
 
 def _numbers(sample: _Sample) -> str:
     seen, of_gold = (list(map(bool, map(_NUMBERS.fullmatch, each))) for each in (sample.texts, sample.golds))
-    if not _are_most(seen, of_gold) or isinstance(sample.given.output, Number):
+    are_most = fmean(seen) > _MOST and 2 * fmean(of_gold or (False,)) < fmean(seen)
+    if not are_most or isinstance(sample.given.output, Number):
         return ""
     return sample.say(seen, "are numbers or letters that stand for labels or tokens. Write the texts instead")
 

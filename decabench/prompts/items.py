@@ -82,10 +82,7 @@ class _Reading:
         }
 
     def _word_lines(self, lines: Sequence[str]) -> list[str]:
-        """Return the items from the last lines, if each line has a word followed by its item.
-
-        The result is empty unless there is such a line for every word.
-        """
+        """Return the items from the last lines, if each word has a line with the word followed by its item."""
         found = []
         last = lines[-len(self.words) :] if self.words else ()
         for word, line in zip(self.words, last, strict=False):
@@ -140,7 +137,7 @@ class _Reading:
         return int(self.is_tree or 0 not in numbers)
 
     def item(self, rest: str, number: int) -> str | None:
-        word = self._word(number)
+        word = self.words[number - 1] if 0 < number <= len(self.words) else None
         cells = rest.replace("|", " ").split()
         if word is not None and len(cells) == 1 and cells[0] not in self._names:
             for mark in ("/", "_", ":", "="):
@@ -164,9 +161,6 @@ class _Reading:
             if name := self._name(" ".join(cells[place : place + 2])) or self._name(cell):
                 return name
         return (cells[-1].strip(_AROUND + ",;") or cells[-1]) if cells else None
-
-    def _word(self, number: int) -> str | None:
-        return self.words[number - 1] if 0 < number <= len(self.words) else None
 
     def _name(self, cell: str) -> str | None:
         return self._names.get(cell.casefold()) or self._names.get(cell.strip(_AROUND + ",;.").casefold())

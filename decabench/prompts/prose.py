@@ -46,7 +46,8 @@ def find_in_prose(
     """
     said = _before_stop(text, form)
     rules = ["stop"] if said != text else []
-    inner = _without_tags(said)
+    tagged = [inner.strip() for _, inner in _TAGGED.findall(said) if inner.strip()]
+    inner = tagged[-1] if tagged else said  # the last tag, such as `<answer>…</answer>`
     rules += ["unwrapped"] if inner != said else []
     if (value := _from_json(inner, form)) is not None:
         inner, rules = value, [*rules, "json"]
@@ -104,23 +105,11 @@ _TAG_NAMES = (
 _TAGGED = re.compile(rf"<({_TAG_NAMES})>(.*?)(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
-def _without_tags(text: str) -> str:
-    """Return the content of the last non-empty tag, such as `<answer>…</answer>`.
-
-    Returns the whole text if there is no such tag.
-    """
-    found = [inner.strip() for _, inner in _TAGGED.findall(text) if inner.strip()]
-    return found[-1] if found else text
-
-
 _KEYS = "final answer,answer,label,sentiment,prediction,output,translation,summary,text".split(",")
 
 
 def _from_json(text: str, form: AnswerForm) -> str | None:
-    """Return the answer from JSON, or None if the text contains no JSON answer.
-
-    The answer is the only value, or the value of a key such as `answer`.
-    """
+    """Return the only value of a JSON text, or the value of a key such as `answer`; None if there is none."""
     if form.kind in ("state", "tags", "tree"):  # their readers parse JSON themselves
         return None
     value = find_json(text)

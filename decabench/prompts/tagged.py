@@ -171,11 +171,7 @@ def _fault(text: str, form: AnswerForm, loosely: bool = False) -> str:
 
 
 def _own_example(text: str, form: AnswerForm) -> str:
-    """Return the text up to the point where the model begins to invent another example.
-
-    A text that doesn't start with a tag is returned unchanged. The search for the example begins after
-    the tag or, if the tag isn't closed, inside it.
-    """
+    """Return a text that starts with a tag up to the point where the model begins to invent another example."""
     if not (first := _TAG.match(text)):
         return text
     other = example_start(form.stop).search(text, first.end() if first["end"] else first.start("inner"))

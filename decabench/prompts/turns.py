@@ -116,10 +116,7 @@ _CLOSING_QUOTES = "`'\"\u2019\u201d"
 
 
 def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark]:
-    """Find reasoning tags in a text.
-
-    Tags in quotation marks or code don't count, unless the text starts with a pair of them.
-    """
+    """Find reasoning tags. Tags in quotation marks or code don't count, unless the text starts with a pair of them."""
     marks, mentions, has_begun = [], [], False
     for match in _marks((*_TAGS, *tags)).finditer(text):
         opens = match["opens"] is not None or (

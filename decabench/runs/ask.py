@@ -245,8 +245,7 @@ def _ask_rest(run: TaskRun, tally: Tally) -> None:
 def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Question]:
     """Yield the unanswered questions until the budget is spent, adding each to `pending`.
 
-    Questions that failed in an earlier run come last, so that repeated failures can't keep the
-    others from being asked.
+    Earlier failures come last, so that repeated failures can't keep other questions from being asked.
     """
     for again in (False, True) if failed else (False,):
         for question in run.planned.questions():

@@ -71,8 +71,8 @@ class JournalKey:
 class Journal:
     """The outcomes of a task, read on opening and appended to while open."""
 
-    def __init__(self, folder: Path, key: JournalKey, suffix: str = "") -> None:
-        self.path = folder / FOLDER / f"{key.file_name}{suffix}"
+    def __init__(self, folder: Path, key: JournalKey) -> None:
+        self.path = folder / FOLDER / key.file_name
         self.key = key
         self.begun = datetime.date.today().isoformat()
         """The date of the first run with this fingerprint."""
@@ -169,7 +169,10 @@ class Journal:
                 self.outcomes[id_] = outcome
                 self._count(record)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._damaged(number, f"{type(error).__name__}: {error}") from error
+            raise DataError(
+                f"{self.path}:{number} is damaged ({type(error).__name__}: {error}). To ask all questions again, use "
+                "--fresh."
+            ) from error
 
     def _count(self, record: Mapping[str, Any]) -> None:
         seconds = record.get("seconds")
@@ -177,11 +180,6 @@ class Journal:
             self.seconds = None
         else:
             self.seconds += seconds
-
-    def _damaged(self, number: int, reason: str) -> DataError:
-        return DataError(
-            f"{self.path}:{number} is damaged ({reason}). To ask all questions again, use --fresh."
-        )
 
 
 def _encode(record: Mapping[str, Any]) -> bytes:

@@ -53,9 +53,9 @@ from decabench.tasks import (
 )
 from decabench.text import quoted
 
-QUESTIONS = "Questions"
-PROMPTS = "Prompts (language models)"
-RUN = "Run"
+_question = partial(option, section="Questions")
+_prompt = partial(option, section="Prompts (language models)")
+_run = partial(option, section="Run")
 AUTO = "auto"
 
 
@@ -148,25 +148,23 @@ class Budget:
 class Selection:
     """Selects the examples to run."""
 
-    limit: int | None = option(
-        None, "Use only the first N examples of each task.", section=QUESTIONS, metavar="N", at_least=1
+    limit: int | None = _question(
+        None, "Use only the first N examples of each task.", metavar="N", at_least=1
     )
-    ids: frozenset[str] | None = option(
+    ids: frozenset[str] | None = _question(
         None,
         "Use only the examples whose ids are in this file, one per line.",
-        section=QUESTIONS,
         metavar="FILE",
         parse=read_ids,
     )
-    sample: int | None = option(
+    sample: int | None = _question(
         None,
         "Use about N examples of each task, drawn at random in whole units, such as paragraphs or dialogues.",
-        section=QUESTIONS,
         metavar="N",
         at_least=1,
     )
-    sample_seed: int = option(
-        0, "Seed for --sample. The same seed draws the same examples for every model.", section=QUESTIONS
+    sample_seed: int = _question(
+        0, "Seed for --sample. The same seed draws the same examples for every model."
     )
 
     def __post_init__(self) -> None:
@@ -245,39 +243,33 @@ def _digest(text: str) -> str:
 class Prompts:
     """Prompt settings for a language model."""
 
-    template: str = option(
+    template: str = _prompt(
         "default",
         "Prompt template: default, plain (only the question and context), or your own file.",
-        section=PROMPTS,
         metavar="NAME|FILE",
     )
-    system: str | None = option(
-        None, "System message.", section=PROMPTS, metavar="TEXT", unset="the template's message"
-    )
-    shots: int = option(
+    system: str | None = _prompt(None, "System message.", metavar="TEXT", unset="the template's message")
+    shots: int = _prompt(
         0,
         "Number of training examples to show before each question.",
-        section=PROMPTS,
         metavar="N",
         at_least=0,
     )
-    protocol: str = option(
+    protocol: str = _prompt(
         AUTO,
         "How to get an answer: tag asks for <answer>…</answer>; choices takes the most likely label; json enforces "
         "a schema during generation; prose searches the text. auto means tag. Tasks without labels use tag instead "
         "of choices.",
-        section=PROMPTS,
         choices=(AUTO, *get_args(Protocol)),
     )
-    choices_by: str = option(
+    choices_by: str = _prompt(
         "sum",
         "How --protocol choices scores a label: by its log-likelihood in total, per character or per token, or by the "
         "total minus the label's log-likelihood without the prompt.",
-        section=PROMPTS,
         choices=CHOICES_BY,
     )
-    shots_seed: int | None = option(
-        None, "Seed for choosing the examples of --shots.", section=PROMPTS, unset="the value of --seed"
+    shots_seed: int | None = _prompt(
+        None, "Seed for choosing the examples of --shots.", unset="the value of --seed"
     )
 
     def __post_init__(self) -> None:
@@ -332,87 +324,71 @@ class Run:
     """The submission's date; by default, the day its journal was started."""
     selection: Selection = field(default_factory=Selection)
     """The examples to run."""
-    variant: int = option(
+    variant: int = _question(
         0,
         "Wording of the questions (see decabench tasks show). Use 0 for the dataset's own wording, or all for every "
         "wording that isn't retired.",
-        section=QUESTIONS,
         flag="--question-variant",
         variable="DECABENCH_PREDICT_QUESTION_VARIANT",
         metavar="K|all",
         parse=parse_variant,
     )
-    samples: int = option(
+    samples: int = _question(
         1,
         "Number of answers to sample for each question, with --seed and the seeds that follow it. The "
         "score is the mean over these answers.",
-        section=QUESTIONS,
         metavar="K",
         at_least=1,
     )
     prompts: Prompts = field(default_factory=Prompts)
     """Prompt settings. Only language models accept them."""
-    extract: bool | None = option(
+    extract: bool | None = _prompt(
         None,
         "Extract the answer from the model's text.",
-        section=PROMPTS,
         flag="--extract/--no-extract",
         unset="only for language models",
     )
-    reasoning_tags: tuple[tuple[str, str], ...] = option(
+    reasoning_tags: tuple[tuple[str, str], ...] = _prompt(
         (),
         "Tags around the model's reasoning, if decabench does not know them (see docs/extraction.md). Can be repeated.",
-        section=PROMPTS,
         metavar="OPEN CLOSE",
     )
     options: ModelOptions = field(default_factory=ModelOptions)
     """Model options."""
-    engine: str = option(
+    engine: str = _run(
         "local",
         "Where to run the model: on this machine or on a Ray cluster.",
-        section=RUN,
         choices=("local", "ray"),
     )
-    workers: int | None = option(
-        None, "Number of copies of the model (--engine ray).", section=RUN, metavar="N", at_least=1
-    )
-    address: str | None = option(
+    workers: int | None = _run(None, "Number of copies of the model (--engine ray).", metavar="N", at_least=1)
+    address: str | None = _run(
         None,
         "Address of the Ray cluster.",
-        section=RUN,
         metavar="ADDRESS",
         unset="$RAY_ADDRESS, or else a cluster started for the run",
     )
-    fresh: bool = option(
+    fresh: bool = _run(
         False,
         "Ask all questions again. The old journal is kept as FILE.old, and the old submission is kept until the run is "
         "complete. To continue an interrupted run, leave out this option.",
-        section=RUN,
     )
-    give_up_after: int = option(
+    give_up_after: int = _run(
         25,
         "Stop after this many failures in a row. Use 0 to never stop.",
-        section=RUN,
         metavar="N",
         at_least=0,
     )
-    prices: str | None = option(
+    prices: str | None = _run(
         None,
         "TOML file of prices, with a table for each model. Each table sets in and out, per million tokens.",
-        section=RUN,
         metavar="FILE",
     )
-    price_in: float | None = option(
-        None, "Price per million prompt tokens.", section=RUN, metavar="PRICE", at_least=0
-    )
-    price_out: float | None = option(
-        None, "Price per million generated tokens.", section=RUN, metavar="PRICE", at_least=0
-    )
-    max_cost: float | None = option(
+    price_in: float | None = _run(None, "Price per million prompt tokens.", metavar="PRICE", at_least=0)
+    price_out: float | None = _run(None, "Price per million generated tokens.", metavar="PRICE", at_least=0)
+    max_cost: float | None = _run(
         None,
         "Stop once the submission has cost this much (requests in flight are still answered). To "
         "continue, run the same command with a larger number.",
-        section=RUN,
         metavar="COST",
         above=0,
     )
@@ -460,10 +436,7 @@ def _training_examples(store: Store, task: Task, split: str) -> Iterator[tuple[Q
 
 
 def _read_training(store: Store, task: Task, split: str, *columns: str) -> Iterator[dict[str, Any]]:
-    """Return the rows of the training split, which a predictor may read unless that split is being evaluated.
-
-    Raises MissingDataError if the split isn't prepared or is being evaluated.
-    """
+    """Return the rows of the training split. Raises MissingDataError if it isn't prepared or is being evaluated."""
     if split == "train":
         raise MissingDataError(
             f"The training answers for {task.name} are the answers to predict, so they are hidden from predictors."

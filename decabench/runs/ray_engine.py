@@ -212,7 +212,7 @@ class RayEngine:
         workers: int | None = None,
         address: str | None = None,
     ) -> None:
-        require_ray()
+        self._ray = require_ray()
         self._backend, self._batch_size = backend, batch_size
         self._count, self._address = workers, address
         self._gpus = float(getattr(backend, "gpus", 0))  # per copy of the model
@@ -234,7 +234,7 @@ class RayEngine:
 
     def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """See `Engine.outcomes`. All outcomes of a batch arrive together."""
-        ray = require_ray()
+        ray = self._ray
         packed = _pickle_setting(setting)
         if not self._workers:
             self._start()
@@ -282,7 +282,7 @@ class RayEngine:
                 raise unpickle_error(reply.error)
 
     def _start(self) -> None:
-        ray = require_ray()
+        ray = self._ray
         self._stack.enter_context(connected(self._address, self._count))
         count, share = lay_out(self._count, self._gpus)
         share = 0 if "OMP_NUM_THREADS" in os.environ else share
@@ -299,12 +299,8 @@ class RayEngine:
         self._loading[worker.ready.remote()] = worker, deaths
 
     def _enlist(self, reference: Any) -> None:
-        """Put a worker to use once it has loaded the model.
-
-        If the worker died, it loads the model again, up to TRIES times. If loading raised an error, the
-        worker is no longer used.
-        """
-        ray = require_ray()
+        """Put a worker to use once it has loaded the model. A worker that dies loads it again, up to TRIES times."""
+        ray = self._ray
         worker, deaths = self._loading.pop(reference)
         try:
             error = ray.get(reference)
@@ -313,7 +309,11 @@ class RayEngine:
             self._load(worker, deaths)
         except ray.exceptions.RayError as died:
             cause = str(died).strip().splitlines()[-1]
-            self._error = pickle.dumps(ModelError(_CANNOT_START.format(tries=TRIES, cause=cause)))
+            message = (
+                f"No worker in the Ray cluster could load the model in {TRIES} tries ({cause}). Check that there is "
+                "enough memory, and that the same decabench is installed on every machine."
+            )
+            self._error = pickle.dumps(ModelError(message))
             if deaths + 1 < TRIES:
                 time.sleep(_POLL_SECONDS)
                 self._load(worker, deaths + 1)
@@ -324,7 +324,7 @@ class RayEngine:
                 self._error = error
 
     def _stop(self, seconds: float) -> None:
-        ray = require_ray()
+        ray = self._ray
         with suppress(ray.exceptions.RayError):  # unresponsive workers are killed anyway
             closing = [worker.close.remote() for worker in self._idle]
             if closing:
@@ -332,12 +332,6 @@ class RayEngine:
         for worker in self._workers:
             ray.kill(worker)
         self._workers = []
-
-
-_CANNOT_START = (
-    "No worker in the Ray cluster could load the model in {tries} tries ({cause}). Check that there is "
-    "enough memory, and that the same decabench is installed on every machine."
-)
 
 
 def _pickle_setting(setting: Setting) -> bytes:

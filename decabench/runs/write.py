@@ -338,10 +338,7 @@ def _remove_stale_results(
 
 
 def _folder_number(run: Run, planned: PlannedTask) -> int:
-    """Return the number of the variant's folder, or 0 if the answers belong in the main folder.
-
-    Variants have their own folders only if all wordings are run.
-    """
+    """Return the number of the variant's folder if all wordings are run, or else 0 for the main folder."""
     return planned.variant if run.variant == ALL_VARIANTS else 0
 
 
@@ -559,10 +556,7 @@ def _time(run: Run, group: Sequence[_Answered]) -> dict[str, float]:
 
 
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:
-    """Return the marks for files that aren't rewritten.
-
-    If a task is redone, the marks of all its wordings are removed.
-    """
+    """Return the marks for files that aren't rewritten. Redoing a task removes the marks of all its wordings."""
     return {
         key: mark
         for key, mark in marks.items()
