@@ -165,7 +165,7 @@ def prepared(folder: Path, count: int) -> tuple[Store, Task]:
 
 
 def table(title: str, works: dict[str, Callable[[], int]], count: int, rounds: int) -> None:
-    """Run the functions in turns, and print a table."""
+    """Run the functions in turn, and print a table."""
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():

@@ -3,10 +3,10 @@
     python benchmarks/score.py --home HOME [--split validation] [--runs 5] [--plot PATH]
     python benchmarks/score.py --home HOME --board 200 --folder FOLDER [--jobs 1]
 
-The data must be prepared. Two submissions are made from its gold answers: 30% of the answers come from other examples,
-and 20% lack a word. The scorers run in turns, on one thread. Prints Markdown tables of medians, ranges, ratios to
-decabench's median, and memory. Scorers that are not installed are left out. To install all of them: pip install
-rouge-score rouge-score-rs sacrebleu bleuscore seqeval torchmetrics.
+The data must be prepared. Two submissions are made from its gold answers: 30% of the answers come from other
+examples, and 20% lack a word. The scorers run in turn, on one thread. Prints Markdown tables of medians, ranges,
+ratios to decabench's median, and memory. Scorers that are not installed are left out. To install all of them: pip
+install rouge-score rouge-score-rs sacrebleu bleuscore seqeval torchmetrics.
 
 With --board, builds a board of that many submissions twice, and prints the time and memory. Submissions that are not
 in FOLDER yet are made and evaluated first.
@@ -78,7 +78,7 @@ def evaluate(folder: Path, options: ScoringOptions) -> None:
 
 
 def stages(home: Path, split: str, a: Path, b: Path) -> Sides:
-    """Return the stages of decabench's scoring."""
+    """Return a function for each stage of decabench's scoring, by name."""
     store = Store(home)
     options = ScoringOptions(split, home=home)
     tasks = tasks_of(store, split)
@@ -125,7 +125,10 @@ def references_of(store: Store, task: str, split: str, most: int | None = None) 
 
 
 def rouge_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """Compare ROUGE-1, ROUGE-2 and summary-level ROUGE-L, with stems."""
+    """Return a note on the data, and the functions to time for ROUGE-1, ROUGE-2 and summary-level ROUGE-L.
+
+    All of them use stems.
+    """
     summaries, note = references_of(store, "cnn_dailymail", split, 3_000)
     texts = [answer for _, answer in make_answers(summaries, 1)]
     pairs = [(one.answers[0], text) for one, text in zip(summaries, texts, strict=True)]
@@ -149,7 +152,10 @@ def rouge_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def bleu_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """Compare corpus BLEU. decabench scores cased and uncased text in a single pass."""
+    """Return a note on the data, and the functions to time for corpus BLEU.
+
+    decabench scores cased and uncased text in a single pass.
+    """
     segments, note = references_of(store, "iwslt.en.de", split)
     lines, golds = [answer for _, answer in make_answers(segments, 1)], [one.answers[0] for one in segments]
     one_each = [[gold] for gold in golds]
@@ -179,7 +185,10 @@ def bleu_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def interval_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """Compare BLEU with a 95% interval. sacrebleu uses 1,000 resamples for its interval."""
+    """Return a note on the data, and the functions to time for BLEU with a 95% interval.
+
+    sacrebleu uses 1,000 resamples for its interval.
+    """
     from sacrebleu.metrics import BLEU
 
     segments, note = references_of(store, "iwslt.en.de", split)
@@ -199,7 +208,10 @@ def interval_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def squad_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """Compare F1 and exact match with SQuAD's evaluate-v1.1."""
+    """Return a note on the data, and the functions to time for F1 and exact match.
+
+    decabench is compared with SQuAD's evaluate-v1.1.
+    """
     questions, note = references_of(store, "squad", split)
     texts = [answer for _, answer in make_answers(questions, 1)]
 
@@ -229,7 +241,10 @@ def squad_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def tag_sides() -> tuple[str, Sides]:
-    """Compare entity F1 on 2,000 random sentences of 24 tags each."""
+    """Return a note on the data, and the functions to time for entity F1.
+
+    The data consists of 2,000 random sentences of 24 tags each.
+    """
     drawn = random.Random(0)
     tags = ("O", "O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG")
     golds = [drawn.choices(tags, k=24) for _ in range(2_000)]
@@ -246,7 +261,10 @@ def tag_sides() -> tuple[str, Sides]:
 
 
 def single_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """Time a hundred calls with a single example each, as in a training loop."""
+    """Return a note on the data, and functions that make a hundred calls with a single example each.
+
+    Training loops use metrics in this way.
+    """
     found: Sides = {}
     for name, task in (("nf1", "squad"), ("bleu", "iwslt.en.de"), ("rouge", "cnn_dailymail")):
         item = references_of(store, task, split)[0][0]

@@ -1,4 +1,4 @@
-"""Time functions in turns, so that other load on the machine affects all of them equally."""
+"""Time functions in turn, so that other load on the machine affects all of them equally."""
 
 from __future__ import annotations
 

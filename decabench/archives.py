@@ -46,9 +46,11 @@ class Member:
     name: str
     """The member's name in the archive."""
     kind: Literal["file", "folder", "other"]
-    """`other` is anything except a regular file or folder, such as a link, a device or an encrypted file."""
+    """The member's type: `other` for links, devices, encrypted files and anything else that isn't a plain file or
+    folder.
+    """
     read: Callable[[int], bytes]
-    """Reads up to the given number of bytes. Call it before you request the next member."""
+    """A function that reads up to the given number of bytes. Call it before requesting the next member."""
 
 
 def is_zip(path: Path) -> bool:

@@ -312,7 +312,7 @@ _PLAINER = (
     (r"^Got unexpected extra arguments? \((.*)\)", r"Too many arguments: \1"),
     (r"\(Did you mean one of: (.*)\)", r"Did you mean one of \1?"),
 )
-"""Regular expressions that match parts of click's messages, and plainer replacements."""
+"""Regular expressions for parts of click's messages, each with a plainer replacement."""
 
 
 def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
@@ -331,7 +331,9 @@ def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
 
 
 def _advice(error: click.ClickException) -> str:
-    """Suggest the correct form for common mistakes, such as `decabench prepare --tasks sst`."""
+    """Return advice for a common mistake, such as `decabench prepare --tasks sst`, or an empty string for any other
+    error.
+    """
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return ""

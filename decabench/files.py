@@ -67,7 +67,7 @@ _ADVICE: Mapping[int | None, str] = {
     errno.EXDEV: "Choose a folder that is on a single file system",
     errno.ENOLCK: "Choose a folder on a file system that supports locks",
 }
-"""Advice for errors that may also occur in another folder."""
+"""Advice by error number, for errors that may also occur in another folder."""
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 _OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
@@ -75,7 +75,9 @@ _REFUSALS = {
     *(*_NO_SPACE, *_NO_PERMISSION, *_UNSUPPORTED, *_ADVICE),
     *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENXIO, errno.ENODEV, errno.EBADF),
 }
-"""System errors that concern files. All other errors concern networks or processes."""
+"""System errors that concern files, except ENOENT, which is handled separately. Most other errors concern networks
+or processes.
+"""
 
 
 def is_refused_write(error: BaseException) -> bool:
@@ -296,7 +298,10 @@ def temporary_folder(parent: Path | None = None, name: str = "files") -> Iterato
 
 @contextmanager
 def _opened(path: str | Path, flags: int) -> Iterator[int | None]:
-    """Open a file or folder without blocking. Yields None if it is a link or can't be opened."""
+    """Open a file or folder without blocking, and yield its descriptor.
+
+    Yields None if the path is a link or can't be opened.
+    """
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -17,7 +17,7 @@ class OptionInfo:
     help: str
     """A description for the help page and the class reference."""
     section: str = ""
-    """The heading on the help page."""
+    """The heading under which the help page lists the option."""
     flag: str = ""
     """The option as typed, such as `--author` or `--chat/--no-chat`, if it differs from the field's name."""
     metavar: str | None = None

@@ -14,7 +14,7 @@ from typing import Any
 from decabench.errors import DecabenchError, UnknownNameError
 
 TRUSTED = "DECABENCH_MODELS"
-"""The environment variable that lists the references that files may load."""
+"""The environment variable that lists the `package.module:object` references that files may load."""
 _FAILURES = (Exception, SystemExit)
 """Exceptions to catch when running third-party code, including SystemExit so that a script can't end
 decabench.

@@ -188,10 +188,9 @@ def read_settings(settings: Mapping[str, Any] | Iterable[str], example: str) -> 
 
 
 def read_setting(text: str, example: str) -> tuple[str, Any]:
-    """Parse `KEY=VALUE`, reading the value as TOML if it is valid and as a string otherwise.
+    """Parse `KEY=VALUE`, reading the value as TOML if possible, and as a string otherwise.
 
-    Raises DecabenchError if the setting can't be parsed. `example` is a valid setting to show in
-    the message.
+    Raises DecabenchError if the setting can't be parsed. `example` is a valid setting to show in the message.
     """
     path, equals, value = text.partition("=")
     if not equals or not path:

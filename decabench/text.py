@@ -36,7 +36,10 @@ def quoted(text: str, width: int = 60) -> str:
 
 
 def kind_of(value: object, nothing: str = "missing") -> str:
-    """Describe a JSON value in words, such as `true`, `the number 3` or `a list`, or `nothing` for null."""
+    """Describe a JSON value in words, such as `true`, `the number 3` or `a list`.
+
+    `nothing` is the description of null.
+    """
     if value is None:
         return nothing
     if isinstance(value, bool):
@@ -48,7 +51,7 @@ def kind_of(value: object, nothing: str = "missing") -> str:
 
 
 def short_list(names: Sequence[str]) -> str:
-    """Join names with commas. More than six names become `a, b, …, z (26 files)`."""
+    """Join file names with commas. More than six names are shortened to `a, b, …, z (26 files)`."""
     if len(names) <= 6:
         return ", ".join(names)
     return f"{', '.join(names[:2])}, …, {names[-1]} ({len(names)} files)"
@@ -76,7 +79,7 @@ def fold(text: str, width: int, first: str = "", rest: str = "") -> str:
 
 
 def printable(text: str) -> str:
-    """Return a file name, escaped if it contains unprintable characters."""
+    """Return a string, such as a file name, in escaped form if it contains unprintable characters."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 

@@ -131,7 +131,10 @@ _DECODER = json.JSONDecoder(
 
 
 def _check_depth(value: Any) -> None:
-    """Raise ValueError for a value nested too deeply. Levels are checked in turn, because recursion could overflow."""
+    """Raise ValueError for a value nested too deeply.
+
+    Values are checked level by level, because recursion could overflow the stack.
+    """
     level = [value]
     for _ in range(DEPTH + 1):
         level = [inner for outer in level for inner in _values_in(outer)]
@@ -256,7 +259,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 class BrokenCsvError(ValueError):
-    """A row of a file is not valid CSV. `first` and `last` are the row's first and last line numbers."""
+    """Raised if a row of a file is not valid CSV.
+
+    `first` and `last` are the row's first and last line numbers.
+    """
 
     def __init__(self, reason: str, first: int, last: int) -> None:
         super().__init__(reason)

@@ -229,7 +229,7 @@ class Column:
 
 
 class State(IntEnum):
-    """How complete a row's results are. Rows are shown in this order."""
+    """The completeness of a row's results. Rows are shown in the order of these values."""
 
     COMPLETE = 0
     PARTIAL = 1
@@ -385,7 +385,7 @@ class Standings:
 
     @property
     def notes(self) -> dict[str, list[str]]:
-        """The tasks that each note on the data applies to, by note."""
+        """For each note on the data, the names of the tasks that it applies to."""
         return names_by_reason((line.task, line.note) for line in self.data if line.note)
 
     @cached_property
@@ -565,7 +565,10 @@ def _read_numbers(table: object, names: Sequence[str]) -> dict[str, dict[str, fl
 
 
 def _read_served(table: object) -> dict[str, tuple[str, ...]]:
-    """Return the model names without fingerprints such as `(fp_1)`, which can change for the same model."""
+    """Return the model names that servers reported, by `<task>.<split>`.
+
+    Fingerprints such as `(fp_1)` are removed, because they can change for the same model.
+    """
     return {
         printable_line(key, 80): tuple(
             sorted({re.sub(r" \([^()]*\)$", "", printable_line(name)) for name in names})

@@ -204,7 +204,7 @@ def take_queue(queue: Path, submissions: Path) -> list[Path]:
 
 
 def queue_fault(place: Path, results: Path, now: datetime, limits: SendingLimits) -> str:
-    """Return why a queued submission is refused unopened, or an empty string if it isn't.
+    """Return the reason for refusing a queued submission without opening it, or an empty string if there is none.
 
     `results` is the folder with the outcomes of earlier submissions.
     """

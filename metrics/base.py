@@ -26,11 +26,11 @@ class DecabenchError(Exception):
 
 
 class MetricError(DecabenchError, ValueError):
-    """A metric was called with input that it can't score."""
+    """Raised if a metric is called with input that it can't score."""
 
 
 class UnknownNameError(DecabenchError, ValueError):
-    """A name is unknown. The message suggests similar names or lists the known names."""
+    """Raised if a name is unknown. The message suggests similar names or lists the known names."""
 
 
 _MOST_NAMED = 20
@@ -173,9 +173,10 @@ class Metric:
     higher_is_better: bool = True
     """Whether a higher main score is better; False for errors such as MSE."""
     influence: Callable[[Any], Any] | None = None
-    """Takes the rows as an array, and returns how much each example changes the main score, to first order. Only for
-    metrics whose rows depend on other examples, such as ranks, because adding up these rows doesn't score a resample
-    correctly."""
+    """Takes the rows as an array, and returns how much each example changes the main score, to first order. Needed
+    only if rows depend on other examples, as ranks do, because adding up such rows doesn't score a resample
+    correctly.
+    """
     empty_may_be_right: bool = False
     """Whether an empty answer can be right. If so, refused answers are passed as REFUSED, which is never right."""
     packages: tuple[str, ...] = ()

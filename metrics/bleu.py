@@ -82,7 +82,7 @@ def _count(segments: list[list[str]]) -> Row:
 
 
 def _count_hits(words: Sequence[str], answers: Sequence[Sequence[str]]) -> list[int]:
-    """Count the n-grams of each order that occur in a reference, clipped to the maximum count in any reference."""
+    """Count the n-grams of each order that are also in a reference, clipped to the maximum in any reference."""
     right = []
     for order in _ORDERS:
         available = Counter(_ngrams(answers[0], order))

@@ -23,7 +23,7 @@ def _columns(words: int) -> tuple[str, ...]:
 
 
 def _statistics(words: int, predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """Return n-gram counts for each segment and the reference that gives it the highest F."""
+    """Return the n-gram counts of each segment, compared with the reference that gives the highest F."""
     scorer = load_scorer("CHRF")(char_order=_CHARACTERS, word_order=words, beta=_BETA)
     rows = []
     for text, reference in zip(predictions, references, strict=True):

@@ -120,7 +120,7 @@ _MARKS = {operator: f"Cond{index}" for index, operator in enumerate(OPERATORS)}
 
 
 def _read_value(text: str, names: Sequence[str]) -> str:
-    """Return a value without its final `and`.
+    """Return a condition's value without the `and` that joins it to the next condition.
 
     Placeholders such as `Col2` and `Cond0` are replaced with the original words.
     """
@@ -143,7 +143,7 @@ _NUMBER = re.compile(r"[-+]?\d*\.\d+|\d+")
 
 
 class Table:
-    """An SQLite table with lowercased text. If there are no `types`, columns with only numbers are `real`."""
+    """An SQLite table with lowercased text. Without `types`, a column is `real` if it contains only numbers."""
 
     def __init__(self, rows: Sequence[Sequence[Any]], types: Sequence[str] | None = None) -> None:
         import sqlite3
@@ -263,9 +263,9 @@ def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str
 
 
 def _find_fault(reference: Reference) -> str:
-    """Describe the fault of a gold query, or return an empty string if it is parsed into its gold form.
+    """Describe the fault of a gold query that isn't parsed into its gold form.
 
-    Faulty queries are still scored, as in decaNLP 2018.
+    Returns an empty string for other queries. Faulty queries are still scored, as in decaNLP 2018.
     """
     read = parse_query(reference.answers[0], _require(reference, "header"))
     return "" if read == LogicalForm.from_sql(_require(reference, "sql")) else _UNREADABLE

@@ -153,7 +153,7 @@ _SPELLING = (
 def _find_unknown_prefix(reference: Reference) -> str:
     """Describe the first gold tag that isn't valid in IOB1, IOB2, IOE1, IOE2 or IOBES.
 
-    conlleval would merge such a tag with its neighbors.
+    Returns an empty string if all tags are valid. conlleval would merge an invalid tag with its neighbors.
     """
     for tag in reference.answers[0].split():
         prefix, kind = _read_tag(tag.lower())

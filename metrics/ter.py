@@ -9,7 +9,7 @@ from .base import Metric, Reference, Row, Scores, Totals, percent, where
 from .bleu import load_scorer
 
 _SHORT = 150
-"""Answers of up to this many words are always compared with shifts."""
+"""The number of words up to which an answer is always compared with shifts."""
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:

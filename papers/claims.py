@@ -54,11 +54,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     digits: int
     """The number of decimals that the paper prints."""
     paper: float | None
-    """The paper's difference, or None for a control that is not in the paper."""
+    """The paper's difference. None for a control that is not in the paper, and for a difference of 0."""
     remark: str = ""
     """A note on the paper's figures."""
     difference: float | None = None
-    """Our difference, or None if a row has no runs. Without a test, the intervals and p values are None as well."""
+    """Our difference, or None if a row has no runs.
+
+    The intervals and p values are also None if there is no test.
+    """
     over_texts: tuple[float, float] | None = None
     """The 95% interval over texts, for the trained models."""
     over_seeds: tuple[float, float] | None = None
@@ -70,7 +73,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     seeds: dict[str, int] = {}
     """The number of seeds for each trained row."""
     verdict: str = ""
-    """The outcome of the paper's claim. Empty without a claim or without runs."""
+    """The outcome of the paper's claim. Empty if there is no claim or if a row has no runs."""
 
     @property
     def title(self) -> str:

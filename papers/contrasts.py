@@ -48,7 +48,8 @@ class Finding:
     gap: float | None
     """The difference between the published figures, or None if they are not published."""
     adjusted: float | None
-    """The p value over texts and seeds, corrected for all planned contrasts, if any."""
+    """The p value over texts and seeds, corrected for all planned contrasts, or None if it is not available.
+    """
 
     @property
     def claim(self) -> float | None:
@@ -60,7 +61,7 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """The outcome of the paper's claim. Empty without a claim or without runs."""
+        """The outcome of the paper's claim. Empty if there is no claim or if a row has no runs."""
         return judge(self.claim, self.tested, self.adjusted) if self.tested else ""
 
 
@@ -212,8 +213,8 @@ def rises(measure: Measure, place: Place) -> bool:
 def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
     """Judge from the interval over texts and seeds whether a paper's difference was reproduced.
 
-    Reservations are added if the size differs from the paper's, if a row has a single seed, or if the corrected
-    p value is 0.05 or more. The result is empty if the paper states no difference.
+    Reservations are added if the size differs from the paper's, if a row has a single seed, or if the corrected p
+    value is 0.05 or more. The result is empty if the paper states no difference or a difference of 0.
     """
     if claim is None or abs(claim) < SMALLEST:
         return ""

@@ -34,7 +34,10 @@ class Cost:
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The 95% interval of the gain, over texts and seeds if possible, otherwise over texts, if tested."""
+        """The 95% interval of the gain, over texts and seeds if possible, otherwise over texts.
+
+        None without a test.
+        """
         if self.tested is None:
             return None
         if (both := self.tested.over_seeds) is not None:
@@ -95,9 +98,9 @@ def _times(own: float | None, other: float | None) -> str:
 
 
 def plot_costs(costs: Sequence[Cost], name: str, path: Path) -> None:
-    """Plot each row's gain over the row it is compared with, and scores against weights and against minutes.
+    """Plot each row's gain over its baseline, and plot scores against weights and against training minutes.
 
-    Arrows start at the row that a row is compared with.
+    An arrow points from each baseline to the rows that are compared with it.
     """
     from matplotlib.figure import Figure
 

@@ -162,7 +162,7 @@ class Effort:
     steps: tuple[int, int] | None
     """The lowest and highest number of steps in a run."""
     seconds: float | None
-    """The median step time in seconds, as a median over runs."""
+    """The median over runs of each run's median step time, in seconds."""
     minutes: float | None
     """The mean training minutes per seed, over seeds whose runs are all done."""
     kept: Mapping[int, list[int]] = field(default_factory=dict)

@@ -59,7 +59,10 @@ def encode_words(folder: Path, words: Sequence[str], inputs: bool = False) -> np
 
 
 def encode_texts(folder: Path, texts: Sequence[str], inputs: bool = False) -> npt.NDArray[np.float32]:
-    """Return the mean of the last layer's states, or of the input embeddings, for each text, shape (N, d)."""
+    """Return the mean of the last layer's states, or of the input embeddings, for each text.
+
+    The result has shape (N, d).
+    """
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     encoder = AutoModel.from_pretrained(

@@ -281,7 +281,8 @@ class TaskRoutes:
     If labels are read at the last word, a text counts only at the step of its last word.
     """
     steps: Sequence[Sequence[Sequence[float]]]
-    """The share of these texts, 0–1, that open the connection to each sub-encoder, (STEPS, m - 1, n)."""
+    """The share of the texts in `texts`, 0–1, that open the connection to each sub-encoder, (STEPS, m - 1, n).
+    """
     words: int
     """The number of words read."""
     sub_encoders: Sequence[Sequence[float]]

@@ -34,13 +34,16 @@ WORDS, KINDS, TAGS = 8, 2, 4
 """The number of words to draw from in each segment, the number of kinds of words, and the number of tags."""
 MORE_RELATED = (1.0, 0.9, 0.8, 0.9, 1.0, 0.7, 0.9)
 LESS_RELATED = (0.4, 0.0, 0.2, 0.9, 0.1, 0.0, 0.3)
-"""Two groups modeled on the paper's: the tasks are related in all segments, or only in one segment."""
+"""The relatedness of two groups of tasks, by segment, modeled on the paper's groups.
+
+The tasks of the first group are related in all segments, and those of the second mainly in one segment.
+"""
 SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
 class RelatedTasks:
-    """A family of tasks."""
+    """A family of tasks with known relatedness."""
 
     tables: npt.NDArray[np.int64]
     """The tag of each word, depending on the kind of the previous word, (tasks, SEGMENTS, WORDS, KINDS)."""
@@ -92,7 +95,7 @@ def draw_text(random: np.random.Generator, family: RelatedTasks, task: int) -> t
 def rows(
     random: np.random.Generator, family: RelatedTasks, task: int, count: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the records of a split."""
+    """Yield the records of a split, each with a text's words and tags."""
     for number in range(count):
         words, tags = draw_text(random, family, task)
         yield {"id": str(number), "words": " ".join(words), "tags": " ".join(tags)}

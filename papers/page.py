@@ -42,7 +42,7 @@ SUMMARY_LEGEND = {
     ONE_SEED: f"{ONE_SEED} One side has a single seed.",
     NOT_CORRECTED: f"{NOT_CORRECTED} p is {SIGNIFICANT} or more after correcting for all planned contrasts.",
 }
-"""Sentences that explain a summary, by the text that a summary must contain to need the sentence."""
+"""Explanations of the notation in a summary. Each sentence is shown only if the summary contains its key."""
 
 
 def results_table(
@@ -187,7 +187,7 @@ def data_table(scored: Scored) -> str:
 
 
 def base_settings(plan: Plan, place: Place) -> Iterator[str]:
-    """Yield the settings that the table doesn't list: the plan's settings, and each configuration's settings."""
+    """Yield the settings that the effort table doesn't list: those of the plan and of each configuration."""
     if plan.settings:
         yield f"Settings for all runs: {_join(plan.settings)}."
     files = dict.fromkeys(run.config or plan.config for run in plan.runs)

@@ -22,7 +22,7 @@ WEIGHTS = Path(__file__).resolve().parent / "weights"
 RUNS, SUBMISSIONS, LOCKS, BOARDS = "runs", "submissions", "locks", "boards"
 
 FIGURE = re.compile(r"\{\{(?P<name>.+?): (?P<measure>[^{}:]+)\}\}")
-"""Matches a placeholder in a summary, which contains a row's name or a contrast's title, and a measure."""
+"""Matches a placeholder in a summary: a row's name or a contrast's title, then a measure."""
 
 
 Seed = Annotated[int, msgspec.Meta(ge=0)]
@@ -147,7 +147,7 @@ class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def contrast_title(row: str, baseline: Sequence[str]) -> str:
-    """Return a phrase for comparing a row with another row, or with the mean of several rows."""
+    """Return the title of a comparison, such as `A over B` or `A over the mean of B and C`."""
     *first, last = baseline
     return f"{row} over the mean of {', '.join(first)} and {last}" if first else f"{row} over {last}"
 
@@ -186,7 +186,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     published: dict[str, dict[str, float]] = {}
     """The paper's figures, by row and measure."""
     development: dict[str, dict[str, float]] = {}
-    """The paper's figures for development sets, if it has no others."""
+    """The paper's figures for development sets, by row and measure, if it reports no other figures."""
     parameters: dict[str, int] = {}
     """The paper's parameter counts, by row."""
     parameters_remark: str = ""
@@ -215,7 +215,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     summary: tuple[str, ...] = ()
     """The findings, one per entry, with the placeholders `{{ROW: MEASURE}}` and `{{ROW over BASELINE: MEASURE}}`."""
     differs: str = ""
-    """A paragraph on how data, models and training differ from the paper."""
+    """A paragraph on how data, models and training differ from the paper's."""
     notes: tuple[str, ...] = ()
     """Notes for the details page, one paragraph each."""
     link: str = ""
@@ -477,9 +477,10 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
 
 
 def _expand(name: str, table: Mapping[str, Any], lists: Mapping[str, list[Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield a table's name and content. With `each`, the table is repeated for every member of that list.
+    """Yield a table's name and content.
 
-    In each copy, `{}` is replaced by the member.
+    If the table has the key `each`, it is repeated for every member of the list given there. In each copy, `{}` is
+    replaced by the member.
     """
     own = dict(table)
     each = own.pop("each", None)
@@ -510,7 +511,10 @@ def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]
 
 
 def _alike(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Resolve `like`: the run copies everything but name and row from an earlier run, and adds its own settings."""
+    """Yield each run with `like` resolved.
+
+    With `like`, a run copies everything but the name and row from an earlier run, and adds its own settings.
+    """
     known = dict[str, dict[str, Any]]()
     for run in runs:
         own = dict(run)

@@ -87,7 +87,7 @@ class Records:
 
 
 def run_of(name: str) -> str:
-    """Return the run that an archive's file belongs to."""
+    """Return the name of the run that a file in an archive belongs to."""
     return name.partition("/")[0]
 
 

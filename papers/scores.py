@@ -348,7 +348,7 @@ def own_spreads(figures: Mapping[str, Collection[float]]) -> dict[str, Spread]:
 
 @dataclass(frozen=True)
 class SeedTest:
-    """The result of testing over texts and seeds."""
+    """The result of a test over texts and seeds."""
 
     low: float
     """The lower end of the 95% interval of the difference."""

@@ -145,7 +145,7 @@ def default_metric(output: Output) -> str:
 
 
 def compares_words(output: Output, metric: str) -> bool:
-    """Whether the metric compares answers as words, so that `1945.0` and `1945` are different."""
+    """Return whether the metric compares answers as words, so that `1945.0` and `1945` are different."""
     return isinstance(output, Text) and metric in METRICS and METRICS[metric].reads == "span"
 
 
@@ -232,7 +232,7 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
 
 
 def _find_text_fault(answer: str, metric: str) -> str:
-    """Describe leading or trailing spaces, or decomposed accents, in an answer if the metric counts them.
+    """Describe surrounding spaces or decomposed accents in an answer, if the metric doesn't ignore them.
 
     Model outputs don't contain them, so even a correct answer would be counted as wrong.
     """
@@ -287,7 +287,7 @@ def _are_alike(metric: str, text: str, label: str) -> bool:
 _MOST_COMPARED = 100
 """The maximum number of labels to compare pair by pair, using the metric.
 
-In larger sets, only labels that differ merely in case or spaces are found.
+Larger sets are checked only for labels that differ in nothing but case or spaces.
 """
 
 

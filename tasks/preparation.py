@@ -49,7 +49,7 @@ def sample_sources() -> dict[str, Any]:
 
 
 def is_web_address(mirror: str) -> bool:
-    """Whether a mirror is an HTTP(S) URL rather than a folder."""
+    """Return whether a mirror is an HTTP(S) URL rather than a folder."""
     return mirror.startswith(("http://", "https://"))
 
 
@@ -96,7 +96,7 @@ class Request:
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def keeps(self, record: SplitRecord, task: Task) -> bool:
-        """Whether the request names no source, so that a split prepared from a mirror is kept.
+        """Return whether a prepared split is kept because it comes from a mirror and the request names no source.
 
         A split that was prepared by an earlier version of the task's reader is not kept.
         """

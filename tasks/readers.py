@@ -224,10 +224,10 @@ def shuffle_key(seed: str, text: str) -> str:
 
 
 def shuffled_within(unit: int, prefix: str, examples: Iterable[Example]) -> Iterator[Example]:
-    """Shuffle examples within each unit, always in the same order, and number their ids: `<prefix>.<index>`.
+    """Shuffle examples within each unit, reproducibly, and number their ids: `<prefix>.<index>`.
 
-    `unit` is the level of the units; 0 is the outermost level. Use this function if the published ids, or the order of
-    the examples within a unit, reveal the answers. The published ids go to `meta`, which predictors never receive.
+    `unit` is the level of the units; 0 is the outermost level. Use this function if the published ids, or the order
+    of the examples within a unit, reveal the answers. The published ids go to `meta`, which predictors never receive.
     """
     index = 0
     for _, group in groupby(examples, key=lambda example: example.units[unit]):

@@ -234,7 +234,7 @@ class Store:
         return References(table)
 
     def is_unaltered(self, task: str, split: str) -> bool:
-        """Whether a prepared split's file still matches its record.
+        """Return whether a prepared split's file still matches its record.
 
         This detects accidental changes. Anyone who changes data on purpose can also change the record.
         """
@@ -296,7 +296,7 @@ class Store:
         return record
 
     def hides(self, task: str | Task, split: str) -> bool:
-        """Whether a split's labels are hidden, either now or when the split was prepared."""
+        """Return whether a split's labels are hidden, either now or when the split was prepared."""
         if isinstance(task, Task) and split in task.hidden:
             return True
         record = self.records(_name(task)).get(split)
@@ -332,7 +332,7 @@ class Store:
         return split in self.records(task) and self.path(task, split).exists()
 
     def advise(self, given: str | Task, split: str) -> str:
-        """Say how to prepare a split that is missing, or, if the task doesn't have it, which splits the task has."""
+        """Explain how to prepare a missing split or, if the task doesn't have it, list the task's splits."""
         name, task = _name(given), _find(given)
         missing = f"The {split} split of {name} is not prepared in {self.home}"
         if task is None:
@@ -495,12 +495,12 @@ def _find(task: str | Task) -> Task | None:
 
 
 def _has_split(task: Task | None, split: str) -> bool:
-    """Whether a task has a split. An unknown task is assumed to have every split."""
+    """Return whether a task has a split. An unknown task is assumed to have every split."""
     return task is None or not task.sources or split in available_splits(task)
 
 
 def is_of_other_files(task: Task, split: str, record: SplitRecord) -> bool:
-    """Whether a split of a TOML task was prepared from files other than those the task lists.
+    """Return whether a split of a TOML task was prepared from files other than those that the task lists.
 
     This happens if two task files define a task of the same name, or if a task file now lists other files.
     """

@@ -29,7 +29,7 @@ NAME_LENGTH = 80
 
 
 def is_task_name(name: str) -> bool:
-    """Whether a string is a valid task name, and therefore safe to use in a path."""
+    """Return whether a string is a valid task name, and therefore safe to use in a path."""
     return len(name) <= NAME_LENGTH and NAME.fullmatch(name) is not None
 
 
@@ -165,7 +165,7 @@ class Source:
 
 
 def list_files(sources: Iterable[Source], splits: Iterable[str]) -> str:
-    """Return the names of the files of the given splits, with `; or` between the sources."""
+    """Return the file names of the given splits, with `; or` between the sources."""
     names = [[file.name for split in splits for file in source.files.get(split, ())] for source in sources]
     return "; or ".join(dict.fromkeys(short_list(list(dict.fromkeys(each))) for each in names if each))
 

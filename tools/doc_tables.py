@@ -78,7 +78,7 @@ def digest_of(file: RemoteFile) -> str:
 
 
 def settings() -> Iterator[str]:
-    """Yield the settings of `decabench train`: the settings of a run, then of each model family."""
+    """Yield the settings of `decabench train`: first those of a run, then those of each model family."""
     yield from setting_table(TrainConfig)
     with mock([] if find_spec("torch") else ["safetensors", "torch"]):
         kinds: dict[Any, list[str]] = {}

@@ -54,7 +54,7 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_set(option: str) -> bool:
-    """Return whether the shared option `json` or `quiet` was given."""
+    """Return whether a shared option, such as `json` or `quiet`, was given."""
     return bool(_setting(option))
 
 
@@ -201,7 +201,8 @@ class TableColumn:
     right: bool = False
     """Whether the column contains numbers, which are right-aligned."""
     rank: int = 0
-    """Columns with the highest rank are left out first if a table is too wide. Columns of rank 0 always stay."""
+    """The order in which columns are left out if a table is too wide, highest first. Columns of rank 0 always stay.
+    """
     is_text: bool = False
     """Whether cells can wrap onto further lines."""
 
@@ -267,7 +268,7 @@ _DELAY_SECONDS = 0.1
 
 
 def show_progress() -> Bars | Lines:
-    """Return a progress display: bars on a terminal, lines elsewhere, and nothing with `--quiet`."""
+    """Return a progress display: bars on a terminal, lines elsewhere. With `--quiet`, it prints nothing."""
     return Bars() if is_chatty() else Lines()
 
 
@@ -299,11 +300,10 @@ class Lines:
             note(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers {verb} already in the journal")
 
     def update(self, tally: Tally) -> None:
-        """Print a line once a minute, with the time left.
+        """Print a progress line once a minute, with the time left.
 
-        The line shows the progress before this outcome. When outcomes arrive in batches, the first outcome
-        of a batch usually triggers the line. Counting it without the rest of its batch would make the run
-        seem much slower than it is.
+        The line leaves out the newest outcome. When outcomes arrive in batches, the first outcome of a batch usually
+        triggers the line. Counting it without the rest of its batch would make the run seem much slower than it is.
         """
         now = time.monotonic()
         if now >= self._next:
@@ -374,7 +374,7 @@ class Bars:
             self.close()
 
     def begin(self, tally: Tally) -> None:
-        """Start a bar for this task. Answers that are already in the journal count as completed."""
+        """Start a bar for a task. Answers that are already in the journal count as completed."""
         if self._bars is not None:
             for old in self._bars.task_ids:
                 self._bars.remove_task(old)
@@ -411,7 +411,7 @@ def _join(*parts: str) -> str:
 
 
 def format_speed(tally: Tally) -> str:
-    """Return the speed of this run, such as `12.3 examples/s, 456 tokens/s`; empty before the first answer."""
+    """Return the run's speed, such as `12.3 examples/s, 456 tokens/s`, or an empty string before the first answer."""
     if not tally.seconds or not tally.answered:
         return ""
     tokens = tally.prompt_tokens + tally.completion_tokens
@@ -482,9 +482,9 @@ _PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch"
 def write_run_file(folder: Path, started: float, more: Mapping[str, Any] | None = None) -> Path:
     """Write `run.json`, which records the time, memory, machine and package versions of a run.
 
-    `started` is the value of `time.monotonic()` at the start of the run, and `more` contains additional
-    keys. These facts are kept out of the results and answers, which must be the same on all machines.
-    Raises StorageError if the file can't be written.
+    `started` is the value of `time.monotonic()` at the start of the run, and `more` contains additional keys. The
+    file is separate from the results and answers, which must be the same on all machines. Raises StorageError if the
+    file can't be written.
     """
     import json
     import platform

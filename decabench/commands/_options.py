@@ -47,7 +47,7 @@ def options_of(owner: type, *names: str) -> Decorator[Any]:
 
 
 def click_option(name: str, hint: Any, declared: Field[Any]) -> Decorator[Any]:
-    """Return a decorator that adds an option.
+    """Return a decorator that adds the click option for a field or parameter.
 
     A `bool` is a flag, and an option whose type is `tuple[…, ...]` can be repeated.
     """
@@ -156,7 +156,11 @@ class SectionedOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose help lists its options under headings, in the order in which the headings first occur."""
+    """A command whose help groups its options under headings.
+
+    Options without a section come first, under `Options`. The other headings follow in the order in which they first
+    occur.
+    """
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {_REST: []}

@@ -180,9 +180,10 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
 
 
 def _total(results: Results) -> str:
-    """Return a line such as `decaScore: 590.5 (95%: 588.1 to 592.7)`; empty if there is nothing to report.
+    """Return a line such as `decaScore: 590.5 (95%: 588.1 to 592.7)`, or an empty string if there is nothing to
+    report.
 
-    The line says so if the total is partial, or if no task has a complete score.
+    The line also says if the total is partial, or if no task has a complete score.
     """
     from decabench.scoring import show_interval
 
@@ -434,7 +435,7 @@ _ITEM_FORMS = {
     "unknown_items": "unknown",
     "outside_heads": "with a head outside the sentence",
 }
-"""Descriptions of problems with individual items in tags and trees."""
+"""Phrases for faulty items in tags and trees, by their key in `TaskResult.answers`."""
 
 
 def _answer_forms(task: TaskResult) -> Iterator[str]:

@@ -237,7 +237,7 @@ def write_record(plan: Plan, report: Report, started: float) -> None:
 
 _ALWAYS = ("answers", "failed", "time", "examples/s")
 _SOMETIMES = ("resumed", "context cut", "cut off", "tokens in", "tokens out", "cost")
-"""Columns that are shown only if at least one task has a value."""
+"""Columns that are shown only if at least one task has a value other than 0."""
 _RANKS = {"time": 2, "examples/s": 3, "resumed": 1, "tokens in": 4, "tokens out": 4, "cost": 4}
 """Columns that can be hidden in a narrow window. Columns with the highest numbers are hidden first."""
 

@@ -251,7 +251,10 @@ def _print_scores(done: Outcome, found: Comparison | None) -> None:
 
 
 def _wrong_answers(experiment: Experiment, done: Outcome) -> list[Browsed]:
-    """Return up to three wrong answers, from different tasks if possible. Tasks with hidden labels are left out."""
+    """Return up to three wrong answers to the first three tasks, from different tasks if possible.
+
+    Tasks with hidden labels are left out.
+    """
     from decabench.errors import DecabenchError
     from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples
 

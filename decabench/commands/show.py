@@ -45,7 +45,7 @@ _Flag = Literal[
 ]
 """The flags of `ScoredExample.flags`, repeated here because importing scoring would slow down help."""
 _MOST_WORDS = 400
-"""Differences are marked only in texts of at most this many words."""
+"""The maximum length, in words, of texts in which differences are marked."""
 
 
 @click.command()

@@ -167,7 +167,10 @@ def _facts(task: Task) -> dict[str, str]:
 
 
 def _metric(name: str) -> str:
-    """Return a text such as `nf1 (0 to 100, higher is better)`, or only the name of a metric from another package."""
+    """Return a metric's name, range and direction, as in `nf1 (0 to 100, higher is better)`.
+
+    For a metric from another package, returns only the name.
+    """
     from decabench.metrics import METRICS
 
     if name not in METRICS:

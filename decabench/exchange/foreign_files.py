@@ -63,7 +63,7 @@ _PACKED = {
     b"\xfd7zXZ\x00": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
 }
-"""The first bytes of compressed files."""
+"""Compression formats, by the first bytes of a file."""
 
 
 def _refuse_packed(path: Path, format: str, start: bytes) -> None:
@@ -104,7 +104,10 @@ _FIRST_LINE = 1 << 16
 
 
 def _open_squad(path: Path, places: Places) -> ForeignFile:
-    """Open a mapping of question ids to answers, as read by the official SQuAD 1.1 and 2.0 scorers."""
+    """Open a SQuAD predictions file: a JSON object that maps question ids to answers.
+
+    The official SQuAD 1.1 and 2.0 scorers read the same format.
+    """
     with reading(path):
         text = path.read_bytes().decode("utf-8-sig")
     try:

@@ -65,7 +65,7 @@ class ForeignAnswer(NamedTuple):
     is_tied: bool = False
     """Whether another choice is equally likely."""
     columns: tuple[str, ...] = ()
-    """The names of the table's columns, without the id and answer columns."""
+    """The names of the table's columns, except the id and answer columns."""
     cells: tuple[str, ...] = ()
     """The row's value in each of `columns`, as a string."""
     ids_in_quotes: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class ForeignFile:
 
 
 def texts_in(value: Any) -> tuple[str, ...]:
-    """Return the texts in a JSON value. Long texts are shortened to their beginning and end."""
+    """Return the first 100 texts in a JSON value. Long texts are shortened to their beginning and end."""
     found: list[str] = []
     waiting = [value]
     while waiting and len(found) < _MOST_TEXTS:

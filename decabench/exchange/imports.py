@@ -72,7 +72,7 @@ class ImportSettings:
     places: Places = field(default_factory=Places)
     """The locations of the ids and answers in the file."""
     in_order: bool = False
-    """Match rows to examples by order instead of by id.
+    """Whether to match rows to examples by order instead of by id.
 
     The file must then have exactly one row for each example. If a row contains texts, they must match its example.
     """
@@ -81,15 +81,16 @@ class ImportSettings:
     labels: Mapping[str, str] = field(default_factory=dict)
     """A mapping from labels in the file to labels of the dataset, such as 1 to positive."""
     ignore_unknown: bool = False
-    """Skip rows that match no example of the split. The number of skipped rows is recorded."""
+    """Whether to skip rows that match no example of the split. The number of skipped rows is recorded."""
     partial: bool = False
-    """Mark the import as a limited run, which is scored only on the answered examples and never ranked."""
+    """Whether to mark the import as a limited run, which is scored only on the answered examples and never ranked.
+    """
     force: bool = False
-    """Replace the answers of an earlier import for the same split."""
+    """Whether to replace the answers of an earlier import for the same split."""
     note: str = ""
     """A note about where the answers come from, stored in the submission."""
     reasoning_tags: ReasoningTags = ()
-    """Tags around a model's reasoning, in addition to the built-in pairs.
+    """Pairs of tags around a model's reasoning, in addition to the built-in pairs.
 
     Used only when extracting answers.
     """
@@ -208,7 +209,7 @@ class _Source:
     format: str
     """The format name, or `table` for a table in memory."""
     origin: Mapping[str, Any]
-    """The file's name, size and digest, recorded in the submission."""
+    """The file's name, size and digest, or the type of a table in memory, as recorded in the submission."""
 
 
 def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _Source:
@@ -285,7 +286,7 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
 
 
 def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) -> None:
-    """Raise SubmissionError if every row's right answer is one of the task's labels, but not its example's label."""
+    """Raise SubmissionError if every row's right answer is a label of the task, but not the label of its example."""
     if len(matched.rows) < _FEW:
         return
     every = set[str]().union(*examples.golds)

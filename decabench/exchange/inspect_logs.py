@@ -145,7 +145,7 @@ def _inspect_texts(sample: Any) -> ForeignAnswer:
 
 
 _CHOICE = "choice"
-"""Inspect's scorer for multiple_choice. Its answer contains one or more option letters."""
+"""The name of Inspect's scorer for multiple-choice tasks. Its answers contain one or more option letters."""
 
 
 def _scored_answer(

@@ -35,7 +35,7 @@ class RefusedImportError(SubmissionError):
 
     def __init__(self, name: str, faults: list[Fault], reason: str = "", advice: str = "") -> None:
         self.faults = tuple(faults)
-        """Every faulty row."""
+        """A fault for every row that can't be imported."""
         alike = group_faults(faults)
         kinds = alike[: 3 if reason else _SHOWN]
         shown = "".join(f"\n  {sentence}" for sentence, _ in kinds)
@@ -99,7 +99,7 @@ class Examples:
 
     @cached_property
     def matcher(self) -> TextMatcher:
-        """Finds examples by their text."""
+        """A matcher that finds examples by their text."""
         return TextMatcher(self.texts)
 
     def find(self, id_: str | None) -> int | None:
@@ -283,8 +283,8 @@ class _Matching:
     def _by_text(self) -> dict[int, int]:
         """Match each row to the example with the same text.
 
-        A row whose text belongs to several examples is matched by its position, provided that all other rows are
-        in order.
+        A row whose text belongs to several examples is matched by its position, provided that every row with a unique
+        match is in order.
         """
         found = self.examples.matcher.find(self.words)
         places = {number: examples[0] for number, examples in found.items() if len(examples) == 1}
@@ -420,9 +420,10 @@ _PREDICTED = re.compile(
 
 
 def _are_ascending(ids: Sequence[str]) -> bool:
-    """Return whether numbered ids are in order: false for q0, q1, q10, q2, ….
+    """Return whether ids are in numerical order, unlike q0, q1, q10, q2, ….
 
-    Always true unless the ids are numbered consecutively."""
+    Ids that aren't numbered consecutively always count as ordered.
+    """
     parts = [_NUMBERS.split(id_) for id_ in ids]
     columns = [set(column) for column in zip(*parts, strict=False)]
     varied = [at for at, column in enumerate(columns) if len(column) > 1]

@@ -61,7 +61,7 @@ class ExportedTask:
     headlines: tuple[str, ...]
     """The name of each metric's headline score."""
     form: AnswerForm
-    """The form of the answers in a model's output."""
+    """The form of the answers, used to find them in a model's output."""
     max_tokens: int
     """The maximum answer length, in tokens."""
     stop: tuple[str, ...]

@@ -26,7 +26,7 @@ from decabench.untrusted import read_json
 
 FORMAT = "decabench.tracked/1"
 PROJECT = "decabench"
-"""The default project or experiment name, unless WANDB_PROJECT or MLFLOW_EXPERIMENT_NAME is set."""
+"""The name of the W&B project or MLflow experiment, unless WANDB_PROJECT or MLFLOW_EXPERIMENT_NAME is set."""
 
 
 class Tracker(Protocol):
@@ -200,7 +200,9 @@ _VALUE_LENGTH = 500
 
 
 class _Mlflow:
-    """An MLflow run, configured by MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and other variables."""
+    """An MLflow run, configured by MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and MLflow's other environment
+    variables.
+    """
 
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
         from mlflow import MlflowClient

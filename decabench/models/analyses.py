@@ -96,7 +96,7 @@ def write_figure(output: Path, name: str, content: Mapping[str, Any], figure: An
 
 
 def escape_token(token: str) -> str:
-    """Return a token as an axis label, showing whitespace as a dot."""
+    """Return a token as an axis label. A token that contains only whitespace becomes a dot."""
     # matplotlib would treat a dollar sign as the start of a formula.
     return token.strip().replace("$", r"\$") or "·"
 

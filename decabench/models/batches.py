@@ -181,7 +181,7 @@ def label_names(output: Output) -> tuple[str, ...]:
 
 
 def with_label_names(output: Output, names: tuple[str, ...]) -> Output:
-    """Return a copy of an output with these labels, tags or relations."""
+    """Return a copy of an output that lists `names` as its labels, tags or relations."""
     match output:
         case Label() | Tags():
             return replace(output, names=names)
@@ -224,7 +224,7 @@ class ColumnBatch:
     words: Tensor
     """The lexicon ids of the batch's distinct words, of shape (U,). Row 0 is padding."""
     vectors: Tensor | None
-    """The vectors of these words, of shape (U, demb), or None if the network has its own embedding table."""
+    """The vectors of `words`, of shape (U, demb), or None if the network has its own embedding table."""
     columns: Mapping[str, Tensor]
     """The values of each column, of shape (B, T). Columns with words contain indexes into `words`, and 0
     is padding.

@@ -1,9 +1,9 @@
 """Trained models, on disk and in memory.
 
-A checkpoint is a folder with `model.safetensors`, `vocabulary.json` and `checkpoint.json`. The last file is
-the record, which contains the configuration, the fingerprints of the data, the digest of the vectors, the
-tasks' outputs and digests of the other files. Checkpoints of a training run also contain
-`optimizer.safetensors`. Nothing is ever unpickled.
+A checkpoint is a folder with `model.safetensors`, `vocabulary.json` and `checkpoint.json`. The last file is the
+record, which contains the configuration, the fingerprints of the data, the digest of the vectors, the tasks' outputs
+and the digests of the other files. Checkpoints of a training run also contain `optimizer.safetensors`. Nothing is
+ever unpickled.
 
 A run's folder contains `checkpoints/step-N` for its latest step and its best step. The record of the latest
 checkpoint contains the number of the best step.
@@ -152,7 +152,7 @@ def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]
 def find_checkpoint(path: Path) -> Path:
     """Return the folder of a checkpoint.
 
-    If `path` is a run's folder, this is its best checkpoint, or its latest checkpoint if the best is missing. Raises
+    If `path` is a run's folder, returns its best checkpoint, or its latest checkpoint if the best is missing. Raises
     MissingDataError if there is no checkpoint, and DataError if `path` is a file or the run's record is damaged.
     """
     if path.is_file():
@@ -186,7 +186,7 @@ def latest_checkpoint(run: Path) -> Checkpoint | None:
 
 
 def newest_checkpoint(run: Path) -> Path | None:
-    """Return the checkpoint folder with the highest step in a run's folder, or None."""
+    """Return the run's checkpoint folder with the highest step, or None if the run has no checkpoint yet."""
     # A checkpoint is renamed to its final name once it is complete.
     return max((file.parent for file in run.glob(f"{FOLDER}/{_STEPS}/{RECORD}")), default=None)
 
@@ -405,7 +405,7 @@ class Checkpoint:
         return files
 
     def file_digests(self) -> dict[str, str]:
-        """Return the SHA-256 digest of the weights file, as `sha256:HEX`, by file name."""
+        """Return a mapping from the weights file's name to its SHA-256 digest, `sha256:HEX`."""
         return {MODEL: file_digest(self.folder / MODEL)}
 
     def check_files(self, optimizer: bool = False) -> None:
@@ -505,7 +505,7 @@ def write_checkpoint(
     lexicon: Lexicon,
     best_step: int | None,
 ) -> None:
-    """Write a checkpoint to `checkpoints/step-N` and remove all others except the best."""
+    """Write a checkpoint to `checkpoints/step-N`, and remove all other checkpoints except the best."""
     target, part = run / FOLDER / _step_name(record.step), run / FOLDER / ".partial"
     with storage_errors(target):
         shutil.rmtree(part, ignore_errors=True)  # left by a killed run

@@ -36,7 +36,7 @@ class ClassifierConfig:
     """Configuration of a classifier."""
 
     name: str = "classifier"
-    """Always `classifier`."""
+    """The model's name, always `classifier`."""
     dimension: EvenWidth = 200
     """The width of the BiLSTM's states, an even number split between the two directions."""
     crf: bool = True

@@ -49,14 +49,15 @@ penalty."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 """A setting of at least 1."""
 Depth = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
-"""A number of layers or parts. It is limited because very large networks take minutes to build, even without
-allocating memory."""
+"""A setting from 1 to 1,000, such as a number of layers. Larger networks would take minutes to build, even without
+allocating memory.
+"""
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 """A finite setting of at least 0."""
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 """A setting from 0 to 1."""
 EvenWidth = Annotated[int, msgspec.Meta(ge=2, multiple_of=2)]
-"""A width that is split between the two directions of a BiLSTM."""
+"""An even setting of at least 2, such as a width that is split between the two directions of a BiLSTM."""
 Rate = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 """A setting of at least 0 and below 1, such as a dropout rate."""
 
@@ -125,10 +126,10 @@ class MultitaskNetwork(nn.Module):
     """
 
     def table_rows(self, lexicon: Lexicon) -> Mapping[str, Mapping[str, int]]:
-        """Return the row index of each key in other tables, such as a table of n-grams.
+        """Return the row index of each key in tables other than the vocabulary's, such as a table of n-grams.
 
-        The result maps each table's parameter name to a mapping from keys, such as n-grams, to row
-        indexes. With `--init`, the rows whose keys are in both networks are copied.
+        The result maps each table's parameter name to a mapping from keys to row indexes. With `--init`, the rows
+        whose keys are in both networks are copied.
         """
         return {}
 

@@ -58,7 +58,7 @@ class JointManyTaskConfig:
     """Configuration of a Joint Many-Task model, with the paper's values as defaults."""
 
     name: str = "jmt"
-    """Always `jmt`."""
+    """The model's name, always `jmt`."""
     hidden: Count = 100
     """The width H of a BiLSTM's states in each direction (paper)."""
     word_dimension: Count = 100

@@ -28,7 +28,7 @@ class WordEmbedding(nn.Module):
     """Word embeddings: either the fixed vectors in a batch, or a trainable table initialized with such vectors.
 
     Words outside the vocabulary have no row in the table. They keep their fixed vectors if the batch contains
-    vectors. Words without a vector (zeros) share the row of <unk>.
+    vectors. Otherwise, or if the fixed vector is zero, they share the row of <unk>.
     """
 
     def __init__(

@@ -74,8 +74,8 @@ MODELS = {
 class MetaLSTMConfig(TextConfig):
     """Configuration of Meta-LSTM and the models it is compared with.
 
-    Values marked *paper* are stated in the paper's text. *Recalled* values are from memory of its Table 2.
-    *Guess* means that the paper does not state the value.
+    Values marked *paper* are stated in the paper's text. *Recalled* values are quoted from memory of the paper's
+    Table 2. *Guess* means that the paper does not state the value.
     """
 
     name: str = "meta-lstm"
@@ -104,8 +104,9 @@ class MetaLSTMConfig(TextConfig):
     initial: Amount = 0.0
     """The range of the initial weights.
 
-    All weights except embeddings are drawn uniformly from [-initial, initial], as in the shared-memory paper's LSTM
-    (0.1). With 0, each network uses its own initial values."""
+    All weights except embeddings are drawn uniformly from [-initial, initial], as for the LSTM in the shared-memory
+    paper (Liu et al. 2016), which uses 0.1. With 0, each network uses its own initial values.
+    """
     crf: bool = True
     """Whether a CRF predicts all tags of a sequence jointly (paper). Otherwise, a softmax predicts each
     tag independently.

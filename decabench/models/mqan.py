@@ -477,10 +477,10 @@ class MQAN(MultitaskNetwork):
 
 
 def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
-    """Add pointer weights to the probabilities of words, `p` (Eq. 10).
+    """Return the probabilities of words, `p`, with pointer weights added (Eq. 10).
 
-    `weights` has shape (B, n, T) and contains the weight of each of a text's T tokens at each step.
-    `numbers` has shape (B, T) and contains the tokens' output ids.
+    `weights` has shape (B, n, T) and contains the weight of each of a text's T tokens at each step. `numbers` has
+    shape (B, T) and contains the tokens' output ids.
     """
     return p.scatter_add(2, numbers[:, None, :].expand_as(weights), weights)
 

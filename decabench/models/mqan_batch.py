@@ -1,8 +1,11 @@
 """MQAN's configuration and batches.
 
-In shapes, B is the number of examples, l of context tokens, m of question tokens, n of answer
-tokens, v of words that can be generated, o of other words in the batch, U of distinct words and T
-of target tokens; demb is the length of a word vector, and dctx the length of a contextual vector.
+Equation, table and appendix numbers refer to "The Natural Language Decathlon" (McCann et al. 2018), and "the authors'
+code" is the code published for that paper.
+
+In shapes, B is the number of examples, l of context tokens, m of question tokens, n of answer tokens, v of words that
+can be generated, o of other words in the batch, U of distinct words and T of target tokens; demb is the length of a
+word vector, and dctx the length of a contextual vector.
 """
 
 from __future__ import annotations
@@ -153,41 +156,45 @@ class MQANBatch:
     """
 
     vectors: Tensor
-    """(U, demb) The vectors of the distinct words; row 0 is padding."""
+    """The vectors of the distinct words, of shape (U, demb); row 0 is padding."""
     context: Tensor
-    """(B, l) The words of the contexts, as row indices of `vectors`."""
+    """The words of the contexts, of shape (B, l), as row indices of `vectors`."""
     question: Tensor
-    """(B, m) The words of the questions, as row indices of `vectors`."""
+    """The words of the questions, of shape (B, m), as row indices of `vectors`."""
     answer: Tensor
-    """(B, n) The decoder's input, which begins with <init>, as row indices of `vectors`."""
+    """The decoder's input, of shape (B, n), as row indices of `vectors`. It begins with <init>."""
     context_output: Tensor
-    """(B, l) The words of the contexts, as output ids below v + o."""
+    """The words of the contexts, of shape (B, l), as output ids below v + o."""
     question_output: Tensor
-    """(B, m) The words of the questions, as output ids below v + o."""
+    """The words of the questions, of shape (B, m), as output ids below v + o."""
     target: Tensor
-    """(B, n) The decoder's target, which ends with <eos>, as output ids below v + o; 0 is padding."""
+    """The decoder's target, of shape (B, n), as output ids below v + o. It ends with <eos>, and 0 is padding.
+    """
     target_at: Tensor
-    """(2, T) The example index and step of each target token. Computed on the CPU, because a GPU would stall until the
-    number of tokens is known.
+    """The example index and step of each target token, of shape (2, T). Computed on the CPU, because a GPU would
+    stall until the number of tokens is known.
     """
     others: Tensor
-    """(o,) The words outside the vocabulary, as row indices of `vectors`."""
+    """The words outside the vocabulary, of shape (o,), as row indices of `vectors`."""
     other_words: Tensor
-    """(o,) The lexicon ids of the words outside the vocabulary, on the CPU."""
+    """The lexicon ids of the words outside the vocabulary, of shape (o,), on the CPU."""
     context_lengths: Tensor
-    """(B,) The lengths of contexts. Kept on the CPU, where packing needs them."""
+    """The lengths of the contexts, of shape (B,). Kept on the CPU, where packing needs them."""
     question_lengths: Tensor
-    """(B,) The lengths of questions. Kept on the CPU, where packing needs them."""
+    """The lengths of the questions, of shape (B,). Kept on the CPU, where packing needs them."""
     context_vectors: Tensor | None = None
-    """(B, l, dctx) The contextual vectors of contexts, if the model reads contextual vectors."""
+    """The contextual vectors of the contexts, of shape (B, l, dctx); None if the model reads no contextual vectors.
+    """
     question_vectors: Tensor | None = None
-    """(B, m, dctx) The contextual vectors of questions, if the model reads contextual vectors."""
+    """The contextual vectors of the questions, of shape (B, m, dctx); None if the model reads no contextual
+    vectors.
+    """
 
     def __len__(self) -> int:
         return len(self.context)
 
     def to(self, device: torch.device) -> MQANBatch:
-        """Copy the batch to a device, asynchronously if possible."""
+        """Return the batch on a device, copied asynchronously if possible."""
         if device.type == "cpu":
             return self
         stay = {"other_words", "context_lengths", "question_lengths"}

@@ -39,7 +39,7 @@ class ExportedCheckpoint:
     words: int
     """The number of words with a vector."""
     size: int
-    """The total size in bytes."""
+    """The total size of the copy's files, in bytes."""
 
 
 def export_checkpoint(

@@ -350,9 +350,8 @@ class Router(nn.Module):
     def draw(self, shares: Tensor, count: int) -> Routes:
         """Decide which connections are open at each of `count` tokens.
 
-        `shares` contains the fixed probability that each connection is open. The decisions have the shape
-        (count, *shares.shape). In training, they are drawn at random; otherwise, they are the more likely
-        ones.
+        `shares` contains the fixed probability that each connection is open. The decisions have the shape (count,
+        *shares.shape). In training, they are drawn at random. Otherwise, each decision takes its more likely value.
         """
         likely = (shares > 0.5).to(shares).expand(count, *shares.shape)
         return Routes(torch.bernoulli(shares.expand_as(likely)) if self.training else likely, likely)

@@ -231,7 +231,7 @@ class _MemoryGradient:
         self.d_attention = self.no_attention
 
     def weights(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the gradients of MemoryWeights.
+        """Return the gradients of the memory's initial content, W_m and b_m.
 
         `states` contains the states that wrote to the memory, of shape (T, G, B, n).
         """
@@ -253,16 +253,15 @@ def _products(inputs: Tensor, gradients: Tensor) -> Tensor:
 class MemoryRecurrence(torch.autograd.Function):
     """Runs all steps of ME-LSTM and ARC-I (Eq. 13) or ARC-II (Eq. 16-19), with an explicit gradient.
 
-    Returns the states h and the fusion gates g, each of shape (T, G, B, d). The gates are returned only
-    for inspection and have no gradient. ME-LSTM and ARC-I have one memory, and ARC-II has two. The
-    arguments are:
+    Returns the states h and the fusion gates g, each of shape (T, G, B, d). The gates are returned only for
+    inspection and have no gradient. ME-LSTM and ARC-I have one memory, and ARC-II has two. The arguments are:
 
     - `given`, (T, G, B, 4d): the product of W_p with the word vectors, plus b_p
     - `recurrent`, (G, d, 4d): the columns of W_p for h, transposed
     - `fuse`, (G, R, 2d): W_f and W_r, transposed
     - `from_cell`, (G, d, d): W_c, transposed
     - `reads`: the reads that enter h_t in ARC-II
-    - `weights`: the fields of MemoryWeights for each memory
+    - `weights`: the fields `initial`, `weight` and `bias` of MemoryWeights, for each memory
     """
 
     @staticmethod

@@ -26,8 +26,8 @@ from decabench.vectors import WordTable
 class TextConfig:
     """Settings of every family that builds on TextNetwork.
 
-    Values marked *paper* are stated in the family's paper, and *recalled* values are from memory of it. *Code* refers
-    to the authors' public code. *Guess* means that none of these states the value.
+    Values marked *paper* are stated in the family's paper. *Recalled* values are quoted from memory of that paper.
+    *Code* refers to the authors' public code. *Guess* means that none of these sources states the value.
     """
 
     name: str = ""

@@ -39,7 +39,7 @@ ADVICE = "Use the program's own options instead."
 """What to do instead of giving another option."""
 
 MOST_FILES = 1_000
-"""The maximum number of files in a folder for its digest to be recorded.
+"""The maximum number of files in a folder whose digest is recorded.
 
 Larger folders, such as a whole disk, are skipped, because they are probably not models.
 """
@@ -123,7 +123,7 @@ def _is_file(argument: str) -> bool:
 
 
 def _is_readable(argument: str) -> bool:
-    """Whether a path is a file, or a folder with at most MOST_FILES files."""
+    """Return whether a path is a file, or a folder with at most MOST_FILES files."""
     try:
         return _is_file(argument) or (
             Path(argument).is_dir() and len(_list_files(Path(argument))) <= MOST_FILES

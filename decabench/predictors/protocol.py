@@ -119,7 +119,7 @@ class StreamingPredictor(Protocol):
     """A model that chooses its own batch size and the order of its answers."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) pairs as answers arrive, once per question.
+        """Yield an (id, outcome) pair for each question, as answers arrive.
 
         Don't read more questions in advance than necessary.
         """
@@ -321,7 +321,7 @@ def in_batches(questions: Iterable[Question], size: Callable[[], int]) -> Iterat
 
 
 def is_cut_in_reasoning(answer: Answer, begun: str = "") -> bool:
-    """Whether an answer reached its token limit while the model was still reasoning.
+    """Return whether an answer reached its token limit while the model was still reasoning.
 
     `begun` is the end of the prompt if the prompt itself opens the reasoning, for example with `<think>`.
     """
@@ -347,7 +347,7 @@ def before_stops(text: str, stops: Iterable[str]) -> str:
 
 
 def check_ranges(options: Any) -> None:
-    """Raise DecabenchError if a value is outside the range or choices declared for its field."""
+    """Raise DecabenchError if any option's value is outside the range or choices declared for its field."""
     for declared in fields(options):
         info: OptionInfo | None = declared.metadata.get("option")
         value = getattr(options, declared.name)

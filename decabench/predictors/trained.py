@@ -163,7 +163,9 @@ class _Predictor:
             yield from zip((question.id for question in window), self._answer(window), strict=True)
 
     def _answer(self, window: list[Question]) -> Iterator[Outcome]:
-        """Yield an outcome for each question, in order. If memory runs out, each half is answered by itself."""
+        """Yield an outcome for each question, in order. If memory runs out, each half of the window is answered
+        separately.
+        """
         from decabench.predictors.hf.generation import free, is_no_memory
 
         limit, beam = self.options.max_new_tokens, self.options.beam or 1

@@ -27,7 +27,7 @@ class Format(NamedTuple):
     """Returns whether a string is in the format. If None, a string is in the format if `decode` changes it."""
 
     def is_seen(self, text: str) -> bool:
-        """Whether a text is in this format."""
+        """Return whether a string is in this format."""
         return self.decode(text) != text if self.looks is None else self.looks(text)
 
 

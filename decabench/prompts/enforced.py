@@ -111,9 +111,10 @@ def write_json(answer: str, kind: Kind) -> str:
 
 
 def read_json(text: str, kind: Kind, names: Sequence[str] = ("answer",)) -> str | None:
-    """Convert a JSON answer to the task's form. The answer is the value of `answer` or of the only key in `names`.
+    """Convert a JSON answer to the task's form, or return None if the string has no answer in the expected form.
 
-    Returns None if the string isn't a JSON answer in the expected form. Numbers such as `1.50` keep their digits.
+    The answer is the value of the key `answer` or, without that key, of the only key that is in `names`. Numbers such
+    as `1.50` keep their digits.
     """
     try:
         found = json.loads(

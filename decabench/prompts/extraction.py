@@ -105,7 +105,9 @@ NOT_IN_CONTEXT = "not-in-context"
 
 
 def is_elsewhere(answer: str, form: AnswerForm, context: str) -> bool:
-    """Whether an answer doesn't occur in the context, although it is neither empty nor one of the form's labels."""
+    """Return whether an answer is missing from the context, although it is neither empty nor one of the form's
+    labels.
+    """
     return bool(answer.strip()) and answer not in form.labels and not is_in_context(answer, context)
 
 

@@ -165,7 +165,7 @@ class _Sample:
         return replace(self, found=(*self.found, format))
 
     def ignores(self, decoded: _Sample) -> bool:
-        """Whether the metric scores these answers the same as the decoded answers."""
+        """Return whether the metric gives these answers the same score as the decoded answers."""
         items = [Item((text,), id=f"x_{at}") for at, text in enumerate(decoded.texts)]
         given, wanted = (_score(self.given.metric, each.texts, items) for each in (self, decoded))
         # With such a score, the metric probably needs more than the answer.
@@ -240,11 +240,11 @@ def _find_formats(sample: _Sample) -> tuple[Format, ...]:
 
 
 def _is_found(format: Format, sample: _Sample) -> bool:
-    """Whether a format explains low scores.
+    """Return whether a format explains low scores.
 
-    The format must be at least twice as common in the answers as in the gold answers, or vice versa, and decoding must
-    raise the score. If the score hardly changes, a format that is never intended is still reported if most answers are
-    in it and the metric scores them differently from decoded answers.
+    The format must be at least twice as common in the answers as in the gold answers, or vice versa, and decoding
+    must raise the score. If the score hardly changes, a format that is never intended is still reported if most
+    answers are in it and the metric scores them differently from decoded answers.
     """
     seen, of_gold = (list(map(format.is_seen, texts)) for texts in (sample.texts, sample.golds))
     share, gold_share = fmean(seen), fmean(of_gold or (False,))
@@ -395,7 +395,7 @@ def _cut_in_word(sample: _Sample) -> str:
 
 
 def _ends_in_word(text: str, known: str) -> bool:
-    """Whether the last word of a text occurs in another text only as the beginning of longer words."""
+    """Return whether the last word of a text occurs in another text only as the beginning of longer words."""
     # Numbers are often the beginnings of other numbers by chance. No word is longer than 100 characters.
     last = re.search(r"(?<![^\W_])[^\W\d_]{2,}\Z", text[-100:].casefold())
     if last is None:
@@ -467,7 +467,7 @@ _ORDER = "so they are in a different order. Make sure that each answer has the i
 
 
 def _swapped(sample: _Sample) -> str:
-    """Detect swapped labels or tags: many answers would be right if the labels were exchanged for each other."""
+    """Detect swapped labels or tags: many answers would be right if some labels were exchanged."""
     if not isinstance(sample.given.output, Label | Tags):
         return ""
 
@@ -535,7 +535,7 @@ _SLICES = {
 
 
 def _unrelated(sample: _Sample) -> str:
-    """Detect answers that resemble their own gold answers hardly more than the gold answers of other examples."""
+    """Detect answers that are almost as similar to the gold answers of other examples as to their own."""
     count, random = len(sample.given.references or ()), Random(0)
     reach = 10 if sample.is_worded else count  # texts nearby may have the same context
     gains = sample.gains([(at + random.randint(1, reach)) % count for at in range(count)])
@@ -609,6 +609,7 @@ def _elsewhere(sample: _Sample) -> str:
 
 
 _ELSEWHERE = 0.1
-"""The minimum fraction of answers outside their context for this to be reported.
+"""The minimum fraction of answers that must be missing from their context for `_elsewhere` to report them.
 
-For models that copy words, the fraction stays below 6%."""
+For models that copy words, the fraction stays below 6%.
+"""

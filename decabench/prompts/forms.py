@@ -79,7 +79,9 @@ class FormCounts:
     forms: Counter[str] = field(default_factory=Counter)
     """The number of answers in each form that the metric can't read."""
     others: dict[str, list[str]] = field(default_factory=dict)
-    """Maps each other fault, such as `a number outside the scale`, to phrases that quote the answers with it."""
+    """Maps each other fault, such as `a number outside the scale`, to phrases that quote the answers with that
+    fault.
+    """
     more: list[str] = field(default_factory=list)
     """Additional sentences for the description of the answers."""
     strays: str = ""
@@ -139,9 +141,9 @@ def count_forms(given: GivenAnswers) -> FormCounts | None:
 
 
 def takes_label(metric: Metric, text: str, label: str) -> bool:
-    """Whether a metric accepts a text as an answer if the reference is the given label.
+    """Return whether a metric accepts a text as an answer if the reference is the given label.
 
-    Also true if the metric fails, because a custom metric may need other fields of an example.
+    Also returns True if the metric fails, because a custom metric may need other fields of an example.
     """
     reference = Item((label,))
     try:
@@ -223,7 +225,9 @@ def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tup
 
 
 def _count_numbers(given: GivenAnswers) -> FormCounts:
-    """Count answers whose number is missing, outside the scale or unreadable for the metric (`3 points`)."""
+    """Count answers whose number is missing, outside the scale or in a form that the metric can't read (`3
+    points`).
+    """
     counts = FormCounts(len(given.texts), "number", "Write only the number")
     scale = (given.output.low, given.output.high) if isinstance(given.output, Number) else None
 

@@ -47,7 +47,9 @@ _HEAD = re.compile(r"(\d{1,6})\s*[:,|\s]\s*([A-Za-z_][\w:.-]*)")
 _PARSED = re.compile(r"\d{1,6}:[A-Za-z_][\w:.-]*(?<!:)")
 """A well-formed pair of head and relation."""
 _MOST_CELLS = 4
-"""The maximum number of parts in a line about a word: the word, a separator such as `->`, its head and relation."""
+"""The maximum number of parts in a line about a word: the word, a separator such as `->`, the head and the
+relation.
+"""
 _AROUND = "*`\"'()[]|"
 _OPENS = " -*•`\"'()[]|_"
 _BETWEEN = frozenset({"->", "=>", "→", "-", "–", "—", ":", "=", "|", "/", "is"})
@@ -133,7 +135,9 @@ class _Reading:
         return found if self._are_mostly_known([*found.values()]) else None
 
     def _first(self, numbers: Iterable[int]) -> int:
-        """Return the number of the first word, 0 or 1. In trees, it is always 1, because 0 is the root."""
+        """Return the number that the text gives to the first word, 0 or 1. In trees, it is always 1, because 0 is
+        the root.
+        """
         return int(self.is_tree or 0 not in numbers)
 
     def item(self, rest: str, number: int) -> str | None:
@@ -166,7 +170,7 @@ class _Reading:
         return self._names.get(cell.casefold()) or self._names.get(cell.strip(_AROUND + ",;.").casefold())
 
     def _is_sequence(self, cells: Sequence[str]) -> bool:
-        """Whether most cells can be items. This prevents prose from being mistaken for tags."""
+        """Return whether most cells can be items. This prevents prose from being mistaken for tags."""
         if not cells:
             return False
         if self.is_tree:

@@ -27,10 +27,10 @@ def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
 
 
 def is_other_label(text: str, output: Output, question: str) -> bool:
-    """Whether an answer differs from all possible labels, ignoring case and whitespace.
+    """Return whether an answer differs from all possible labels, ignoring case and whitespace.
 
-    If the output declares no labels, the possible labels are the question's options. Always false for other types of
-    output.
+    If the output declares no labels, the possible labels are the question's options. Always returns False for other
+    types of output.
     """
     labels = possible_labels(output, question)
     return bool(labels) and fold_label(text) not in map(fold_label, labels)
@@ -89,7 +89,7 @@ def find_mentions(text: str, labels: Sequence[str]) -> list[tuple[int, int, str]
 
 
 def match_label(text: str, labels: Sequence[str], question: str | None = None) -> str | None:
-    """Return the label if the whole text is a label, or a sentence of a label and words of its question.
+    """Return the label if the text is a label, or a sentence made up of a label and words of its question.
 
     Returns None for any other text. Case, punctuation and articles are ignored, but not signs that negate the label,
     such as a cross.
@@ -112,7 +112,11 @@ def match_label(text: str, labels: Sequence[str], question: str | None = None) -
 
 
 def _words_in(question: str) -> Set[str]:
-    """Return the words that a sentence around a label may repeat, without the words that would reverse its meaning."""
+    """Return the words that may surround a label in a sentence: the question's words and a few such as `it` and
+    `is`.
+
+    Words that would reverse the meaning of the sentence are left out.
+    """
     asked = re.sub('"[^"]*"', "", question).casefold()
     known = {word for word in re.findall(r"[\w'\u2019]+", asked) if not _REVERSES.fullmatch(word)}
     return known | {"it", "this", "is", "a", "an", "the"}

@@ -30,7 +30,9 @@ def lines_of(text: str) -> list[str]:
 
 
 def plain_digits(text: str) -> str:
-    """Replace digits of other scripts, such as full-width digits, with 0 to 9: metrics read only ASCII digits."""
+    """Replace digits of other scripts, such as full-width digits, with 0 to 9, because metrics read only ASCII
+    digits.
+    """
     return re.sub(r"\d", lambda digit: str(int(digit[0])), text)
 
 
@@ -107,7 +109,7 @@ _LOOSE = re.compile(
 
 
 def is_refusal(text: str, loosely: bool = False) -> bool:
-    """Whether a text starts like a refusal.
+    """Return whether a text starts like a refusal.
 
     With `loosely`, vaguer phrases count too. Use it only for texts that contain no answer.
     """
@@ -131,5 +133,5 @@ _BUT = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
 
 
 def says_nothing(line: str) -> bool:
-    """Whether a line states that there is no answer, as in `The passage does not say`."""
+    """Return whether a line states that there is no answer, as in `The passage does not say`."""
     return bool(_SAYS_NOTHING.match(line)) and not _BUT.search(line)

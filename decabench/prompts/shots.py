@@ -75,9 +75,9 @@ class _Evaluated:
             self._contexts.add(digest)
 
     def has(self, question: str, context: str) -> bool:
-        """Whether the split contains this example.
+        """Return whether the split contains this example.
 
-        Also true if the split has several contexts, and one of them is the example's context and has at least
+        Also returns True if the split has several contexts, and one of them is the example's context and has at least
         SHARED_CONTEXT bytes.
         """
         digest, length = _digest_context(context)

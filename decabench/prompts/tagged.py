@@ -36,7 +36,7 @@ TAG_REQUEST = f"Write the answer itself, and nothing else, between tags: {OPENIN
 
 _OPENING_TAG, _CLOSING_TAG = r"<\s{0,3}answer(?:\s[^<>]{0,300})?>", r"<\s{0,3}/\s{0,3}answer\s{0,3}(?:>|\Z)"
 _ENDS_WITH_OPENING = re.compile(rf"(?<=[^\s>]){_OPENING_TAG}\s*\Z", re.IGNORECASE)
-"""Matches an opening tag at the end of a text, which was meant to close the tag."""
+"""Matches an opening tag at the end of a text, written where a closing tag was meant."""
 _TAG = re.compile(
     rf"{_OPENING_TAG}(?P<inner>(?:(?!{_OPENING_TAG}).)*?)(?P<end>{_CLOSING_TAG}|\Z)",
     re.DOTALL | re.IGNORECASE,
@@ -83,7 +83,9 @@ _DENIES = re.compile(
     r"(?: \w+ly)?[ \t*:]*\Z",
     re.IGNORECASE,
 )
-"""Matches words in the same clause before a tag that show that it isn't the model's answer: `It is not <answer>…`."""
+"""Matches words before a tag, in the same clause, that show that the tag doesn't contain the model's answer: `It is
+not <answer>…`.
+"""
 _RUNS_ON = re.compile(
     r"[ \t*`\"'\u201d,;()\u2013\u2014-]*(?:[?/]|[.,]\d|(?:\.\.\.|\u2026)\s*\w|\w+n['\u2019]t\b"
     r"|(?:but|while|whereas|n?or|only|if|unless|assuming|provided|once|in case|(?:would|could|may|might) be)\b"
@@ -179,7 +181,7 @@ def _own_example(text: str, form: AnswerForm) -> str:
 
 
 def _are_consistent(tags: Sequence[re.Match[str]]) -> bool:
-    """Whether each tag repeats the previous tag's answer, or follows words that correct that answer."""
+    """Return whether each tag repeats the previous tag's answer, or follows words that correct that answer."""
     return all(
         lines_of(one["inner"].casefold()) == lines_of(other["inner"].casefold())
         or _CORRECTS.search(one.string[one.end() : other.start()])
@@ -188,7 +190,7 @@ def _are_consistent(tags: Sequence[re.Match[str]]) -> bool:
 
 
 def _names_another(rest: str, answer: str) -> bool:
-    """Whether the text after a tag says that another answer is right."""
+    """Return whether the text after a tag says that another answer is right."""
     said = (" ".join("".join(found).split()).casefold() for found in _SAYS_ANSWER.findall(rest))
     return any(re.search(r"\w", line) and " ".join(answer.split()).casefold() not in line for line in said)
 
@@ -304,9 +306,10 @@ _LAST_BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]\W{0,9}\Z")
 
 
 def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
-    """Whether free text has no markup, JSON, introduction, refusal, remark or second answer around it.
+    """Return whether free text consists only of an answer.
 
-    Markup that also occurs in the context counts as part of the answer.
+    It must not contain markup, JSON, an introduction, a refusal, a remark or a second answer. Markup that also occurs
+    in the context counts as part of the answer.
     """
     lines = lines_of(text)
     source, folded = bare(context).casefold(), text.casefold()
@@ -335,7 +338,7 @@ def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
 
 
 def is_in_context(answer: str, context: str) -> bool:
-    """Whether an answer, or every part of a comma-separated list, occurs in the context as whole words.
+    """Return whether an answer, or every part of a comma-separated list, occurs in the context as whole words.
 
     Case and whitespace are ignored.
     """
@@ -350,9 +353,10 @@ def _separated(text: str) -> str:
 
 
 def _copied(answer: str, context: str) -> str | None:
-    """Return an answer that occurs in the context, or None if it doesn't.
+    """Return the answer if it occurs in the context, else None.
 
-    An article or full stop that the context lacks is removed, and typographic characters are written as in the context.
+    If necessary, a leading article or final full stop is removed from the answer, and its typographic characters are
+    written as in the context.
     """
     if is_in_context(answer, context):
         return answer
@@ -385,7 +389,7 @@ def _number(text: str, scale: tuple[float, float] | None) -> str | None:
 
 
 def without_scale(line: str, scale: tuple[float, float] | None) -> str:
-    """Return a line without `out of 5`, unless the task's scale ends with another number."""
+    """Return a line without `out of 5`, unless the maximum of the task's scale is another number."""
     other = scale[1] if scale else None
     return _SCALE.sub(
         lambda found: found[0] if other not in (None, float(plain_number(found[1]))) else " ", line

@@ -43,7 +43,7 @@ class TemplateError(DecabenchError, ValueError):
 
 @dataclass(frozen=True)
 class TemplateSet:
-    """A set of templates for individual tasks, and a default for all others."""
+    """A set of templates for individual tasks, and a default for all other tasks."""
 
     name: str
     """The name of the built-in set, or the stem of the file name."""

@@ -74,7 +74,7 @@ class Tally:
     other_label: int = 0
     """Answers that match none of the possible labels."""
     other_label_example: str = ""
-    """A message about the first answer in `other_label`, with the valid labels and advice."""
+    """A message about the first answer counted in `other_label`, with the valid labels and advice."""
     answer_format: str = ""
     """A message about the format that most answers seem to use, such as HTML. Empty for plain text."""
     template: int = 0
@@ -156,7 +156,7 @@ class TaskRun:
     """A task to run, with its journal, engine, progress display and limits."""
 
     planned: PlannedTask
-    """The task."""
+    """The task, and the wording in which its questions are asked."""
     journal: Journal
     """The open journal. Questions that it answers are not asked again."""
     engine: Engine
@@ -367,7 +367,7 @@ def _count(number: int, noun: str) -> str:
 def _ask_batch(
     predictor: Predictor, guard: _Guard, batch: Sequence[Question]
 ) -> Iterator[tuple[str, Outcome]]:
-    """Yield an outcome for each question. If a batch fails, its questions are asked again one at a time."""
+    """Yield an (id, outcome) pair for each question. If a batch fails, its questions are asked again one at a time."""
     try:
         returned: Any = predictor.predict(list(batch))  # the predictor may change the list
         # A single string, set or mapping is not a sequence of answers.
@@ -402,9 +402,10 @@ _END = object()
 def _stream(
     predictor: StreamingPredictor, guard: _Guard, questions: Iterable[Question]
 ) -> Iterator[tuple[str, Outcome]]:
-    """Yield a predictor's stream after checking each pair.
+    """Yield the (id, outcome) pairs of a predictor's stream, after checking each of them.
 
-    Only errors in the predictor's code are caught, not those raised at `yield` when the consumer closes this generator.
+    Only errors in the predictor's code are caught, not those raised at `yield` when the consumer closes this
+    generator.
     """
     with guard():
         pairs = iter(predictor.stream(questions))

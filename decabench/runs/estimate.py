@@ -22,7 +22,7 @@ _SAMPLE = 500
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimate for a task."""
+    """The estimated tokens, time and cost of a task in one wording."""
 
     task: str
     """The task name and its variant."""

@@ -121,12 +121,12 @@ class Experiment:
     compare: CompareSettings = field(default_factory=CompareSettings)
     """Options for comparing the answers with the baselines."""
     source: Mapping[str, Any] = field(default_factory=dict)
-    """The original settings, which are stored with the submission."""
+    """The settings to store in `run.toml`, with overrides applied and secret header values hidden."""
 
 
 class _Setting(NamedTuple):
     field: str
-    """The name of the field."""
+    """The name of the dataclass field that holds the setting."""
     hint: Any
     """The field's type."""
     parse: Callable[[str], Any] | None = None
@@ -385,7 +385,7 @@ def _collected(faults: list[str]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of an experiment."""
+    """The results of an experiment: the submission, its scores and the comparisons with baselines."""
 
     folder: Path
     """The submission folder."""

@@ -99,7 +99,7 @@ def _can_answer(name: str, task: Task, split: str, records: Mapping[str, SplitRe
 
 
 def _key(name: str, tasks: Sequence[Task], split: str, store: Store) -> str:
-    """Return a digest of everything that affects the answers: the code, the tasks and their data."""
+    """Return a digest of everything that affects a baseline's answers: the code, the tasks and their data."""
     records = [store.records(task.name) for task in tasks]
     return fingerprint(
         {

@@ -52,7 +52,7 @@ class JournalKey:
     task: str
     """The task name."""
     split: str
-    """One of train, validation or test."""
+    """The split: train, validation or test."""
     variant: int
     """The variant number; 0 for the dataset's own wording."""
     fingerprint: str

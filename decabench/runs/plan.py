@@ -94,7 +94,9 @@ class Prices:
     """The price of generated tokens."""
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """Return the cost of a number of tokens, or None if no price is known."""
+        """Return the cost of the given token counts, or None if neither price is known. Unknown counts are treated
+        as 0.
+        """
         if self.prompt is None and self.completion is None:
             return None
         prompt = (self.prompt or 0) * (prompt_tokens or 0)
@@ -130,7 +132,7 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the budget is used up, so that no more questions are asked."""
+        """Whether the budget is used up. If it is, no more questions are asked."""
         return self.spent >= self.most
 
     def count(self, outcome: Outcome) -> None:
@@ -200,10 +202,10 @@ class Selection:
             yield Question(row["id"], question, row["context"])
 
     def _draw(self, store: Store, task: str, split: str, count: int) -> set[str]:
-        """Draw whole units, such as dialogues, until there are enough examples.
+        """Draw whole units, such as dialogues, until there are enough examples, and return the examples' ids.
 
-        If units are nested, the innermost ones are drawn. Units are sorted by a digest of the seed, task,
-        split and first id, so a larger sample always includes the smaller ones with the same seed.
+        If units are nested, the innermost ones are drawn. Units are sorted by a digest of the seed, task, split and
+        first id, so a larger sample always includes the smaller ones with the same seed.
         """
         units: dict[tuple[str, ...], list[str]] = {}
         for row in store.read(task, split, ("id", "units")):
@@ -417,7 +419,7 @@ class Run:
 
 
 def make_run(**settings: Any) -> Run:
-    """Return a Run from the fields of Run, Selection, Prompts and ModelOptions, all given by name."""
+    """Create a Run from keyword arguments, which are fields of Run, Selection, Prompts and ModelOptions."""
     parts = {"selection": Selection, "prompts": Prompts, "options": ModelOptions}
     made: dict[str, Any] = {}
     for name, owner in parts.items():
@@ -467,15 +469,15 @@ class Reading:
     is_opened: bool = False
     """Whether the prompt ends with the opening tag of the answer."""
     choices_by: str = "sum"
-    """The score by which a label is chosen, from `CHOICES_BY`."""
+    """How labels are scored to choose the answer: one of `CHOICES_BY`."""
 
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """A task to run in a specific wording."""
+    """A task and one of its wordings, with the questions to ask and the way to read the answers."""
 
     task: Task
-    """The task itself."""
+    """The task."""
     variant: int
     """The variant number; 0 for the dataset's own wording."""
     prompting: Prompting | None
@@ -516,7 +518,7 @@ class Plan:
     """The tasks to answer, in order."""
 
     def submission_info(self) -> SubmissionInfo:
-        """Return the submission's metadata that is known before the run."""
+        """Return the part of the submission's metadata that is known before the run."""
         run = self.run
         return SubmissionInfo(
             name=run.name or str(self.predictor["name"]),

@@ -66,7 +66,10 @@ _BY_VALUE = "decabench_include_"
 """The prefix of modules from --include files, which are pickled by value because workers can't import them."""
 
 _STORE_BYTES, _LEAST_STORE_BYTES = 512 * 2**20, 100 * 2**20
-"""Maximum and minimum sizes of a local cluster's object store, which holds pending batches. Ray requires 75 MB."""
+"""The maximum and minimum size, in bytes, of a local cluster's object store, which holds pending batches.
+
+Ray requires 75 MB.
+"""
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class WorkerEnvironment:
 
 @dataclass(frozen=True)
 class BatchReply:
-    """The outcome of a batch."""
+    """A worker's reply to a batch: its outcomes, and the error that ended it, if any."""
 
     outcomes: Sequence[tuple[str, Outcome]] = ()
     """(id, outcome) pairs, in order of arrival."""
@@ -172,7 +175,7 @@ def _pickle_error(error: BaseException) -> bytes:
 
 
 def unpickle_error(data: bytes) -> DecabenchError:
-    """Return the error in a reply."""
+    """Unpickle the error in a worker's reply."""
     error: DecabenchError = pickle.loads(data)
     return error
 

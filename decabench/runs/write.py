@@ -108,12 +108,12 @@ _ERROR_LENGTH = 500
 """The maximum length of an error in submission.toml, in characters."""
 
 Mark = Mapping[str, Any]
-"""An entry in `partial` or `incomplete` of submission.toml."""
+"""An entry of `partial` or `incomplete` in submission.toml."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of a run."""
+    """The result of a run: the submission folder, and a tally for each task and wording."""
 
     folder: Path
     """The submission folder."""
@@ -369,7 +369,7 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
 
 
 def _count_form(done: _Answered, question: Question, answer: Answer, line: Mapping[str, Any]) -> None:
-    """Add an answer's problems to the tally, such as a refusal. Right answers can have problems too."""
+    """Add an answer's problems, such as a refusal, to the tally. Right answers can have problems too."""
     tally, rules = done.tally, str(line.get("rule", "")).split("+")
     tally.template += "template" in rules
     tally.not_in_context += NOT_IN_CONTEXT in rules

@@ -40,9 +40,10 @@ _ALWAYS = "unanswerable"
 def context_ceiling(
     kept: Mapping[str, tuple[int, int]], references: Sequence[Item], contexts: Iterable[Mapping[str, Any]]
 ) -> float:
-    """Return the percentage of examples whose gold answer is still in the part of the context that was shown.
+    """Return the percentage of examples whose gold answer wasn't lost when the context was truncated.
 
-    `kept` maps ids to the range of characters that was shown. `contexts` yields rows with `id` and `context`.
+    `kept` maps the ids of examples with a truncated context to the range of characters in the prompt. `contexts`
+    yields rows with `id` and `context`.
     """
     golds = {item.id: item.answers for item in references if item.id in kept}
     lost = sum(

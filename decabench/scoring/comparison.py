@@ -513,8 +513,10 @@ class Lineup:
 
     @property
     def labels(self) -> list[str]:
-        """The names of the models, numbered from 1. Models with the same name are followed by the path of their first
-        run."""
+        """The names of the models, numbered from 1.
+
+        If several models have the same name, each name is followed by the path of the model's first run.
+        """
         names = Counter(row.name for row in self.rows)
         return [
             f"{number} {row.name}{f' ({row.paths[0]})' if names[row.name] > 1 else ''}"
@@ -555,7 +557,7 @@ def compare_all(
     seed: int = 0,
     each: bool = False,
 ) -> Lineup:
-    """Compare every pair of several submissions.
+    """Compare several submissions, pair by pair.
 
     Runs of the same model share a row unless `each` is set. The other parameters are the same as in `compare`. Raises
     SubmissionError if no task is scored in all submissions.

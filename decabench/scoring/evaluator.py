@@ -263,9 +263,10 @@ def shown_ids(ids: Sequence[str], most: int = 3) -> str:
 def score_submission(
     submission: str | Path | Submission, options: ScoringOptions
 ) -> tuple[Results, dict[str, ScoredTask]]:
-    """Score a submission, which can already be open, and return its results and a ScoredTask for each task.
+    """Score a submission, and return its results and a ScoredTask for each task.
 
-    Results in the ledger are reused, and their texts are read only when needed. Raises the same errors as `evaluate`.
+    `submission` is a path or an open Submission. Results in the ledger are reused, and answer texts are read only
+    when needed. Raises the same errors as `evaluate`.
     """
     store = Store(options.home)
     with (
@@ -329,11 +330,10 @@ def _find_jobs(
 
 
 def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
-    """Return a job's result from the ledger. Its answers are read only when needed.
+    """Return a job's result from the ledger, or None if the job must be scored. Answers are read only when needed.
 
-    Returns None if there is no result or `again` is set. Also returns None if the data file
-    doesn't match its record: the answers are then scored again, which checks every row of the
-    data.
+    The job is scored if there is no result, if `again` is set, or if the data file doesn't match its record. In the
+    last case, scoring checks every row of the data.
     """
     if options.again or (found := ledger.find(job)) is None:
         return None
@@ -392,7 +392,7 @@ def _ends(interval: Interval | None, hidden: Sequence[ScoredTask]) -> tuple[floa
 
 
 def known_to(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
-    """Return the known tasks by name. Installed packages are searched only if not all tasks are built in."""
+    """Return the known tasks by name. If only built-in tasks are needed, installed packages aren't searched."""
     names = {task for task, split in submission.files if split == options.split} | set(options.tasks or ())
     if names <= TASKS.keys() and not options.include:
         return TASKS
@@ -507,7 +507,9 @@ def results_home(submission: Path) -> Path:
 
 
 def results_folder(submission: Path, results: Results) -> Path:
-    """Return the default folder for a submission's results."""
+    """Return the default folder for a submission's results, which depends on the split, the suite and what was
+    scored.
+    """
     suite = "" if results.suite == DECATHLON else f"-{results.suite.name}"
     end = "-raw" if results.answers == "raw" else ""
     if any(task.partial and task.partial.without for task in results.tasks.values()):

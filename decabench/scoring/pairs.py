@@ -122,9 +122,10 @@ class FlippedTask:
     blocks: Sequence[Sequence[_Block]]
     """The blocks of units of each layout."""
     squares: Array
-    """(systems, systems): the sum of the squared contributions of units to a difference; NaN if the layouts differ."""
+    """(systems, systems): the sum of the units' squared contributions to a difference; NaN if the layouts differ.
+    """
     fourths: Array
-    """(systems, systems): the sum of the fourth powers of the contributions of units to a difference."""
+    """(systems, systems): the sum of the fourth powers of the units' contributions to a difference."""
     span: float
     """The largest possible difference between two scores."""
     examples: int
@@ -206,10 +207,10 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
 
 
 def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array]:
-    """Return the sums of the squares and of the fourth powers of the contributions of units to each difference.
+    """Return the sums of the squares and of the fourth powers of the units' contributions to each difference.
 
-    Both have the shape (systems, systems). A unit contributes its effect plus its share of the difference between the
-    scores. If there are several strata, the difference is first divided equally among them.
+    Both arrays have the shape (systems, systems). A unit contributes its effect plus its share of the difference
+    between the scores. If there are several strata, the difference is first divided equally among them.
     """
     import numpy as np
 
@@ -287,7 +288,9 @@ class PairTests:
     wide: Array
     """The distance to the end that is farther from 0. Equal to `reach` if `p` is not below 0.05."""
     sizes: Array
-    """The typical effect on the difference of a unit on which the systems differ; 0 if there are no such units."""
+    """The typical contribution of a unit to the difference, over the units on which the systems differ; 0 if there
+    are none.
+    """
     span: float
     """The largest possible difference."""
     examples: int
@@ -348,10 +351,10 @@ def compare_pairs(
 ) -> PairTests:
     """Test all pairs of systems on one task, or on the sum or mean of several tasks.
 
-    `family` contains the indexes of the systems to adjust p-values for, by default all systems.
-    A pair within the family is adjusted for all pairs of the family. Any other pair is adjusted
-    for these pairs and itself. Intervals and unadjusted p-values are computed only if `intervals`
-    is true, because they account for more than half of the running time.
+    `family` contains the indices of the systems to adjust p-values for, by default all systems. A pair within the
+    family is adjusted for all pairs of the family. Any other pair is adjusted for these pairs and itself. Intervals
+    and unadjusted p-values are computed only if `intervals` is true, because they account for more than half of the
+    running time.
     """
     import numpy as np
 
@@ -439,9 +442,10 @@ def _map_threads(function: Callable[[Part], Found], parts: Sequence[Part]) -> It
 def _list_pairs(
     tasks: Sequence[FlippedTask], inside: Array
 ) -> tuple[list[tuple[int, Array]], list[tuple[int, Array]]]:
-    """Return the pairs within the family (`inside`), and all other pairs.
+    """Return the pairs of systems inside the family, and all other pairs, as two lists.
 
-    Each item contains a system, and the later systems that were scored on the same units.
+    `inside` marks the systems of the family. Each item of a list contains the index of a system, and the indexes of
+    the later systems that were scored on the same units.
     """
     import numpy as np
 
@@ -478,12 +482,10 @@ def _resample_pairs(
 ) -> tuple[Array, Iterator[tuple[slice, Array]]]:
     """Return each pair's variance, and an iterator over slices of the pairs with their squared ratios.
 
-    The squared ratios have shape (pairs, resamples). They are at most `_SURE`, and are
-    overwritten in the next step of the iterator. Differences are divided by the pairs'
-    powers of two, and variances by the squares of these powers. To impose the null hypothesis, a
-    difference is divided among blocks by their variances, and among the units of a block by
-    their sizes. On a single task with units of equal size, each unit keeps exactly its own
-    difference.
+    The squared ratios have shape (pairs, resamples). They are at most `_SURE`, and are overwritten when the iterator
+    advances. Differences are divided by the pairs' powers of two, and variances by the squares of these powers. To
+    impose the null hypothesis, a difference is divided among blocks by their variances, and among the units of a
+    block by their sizes. On a single task with units of equal size, each unit keeps exactly its own difference.
     """
     import numpy as np
 
@@ -532,8 +534,8 @@ def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
     """Return the typical effect of a unit on each difference, counting only units on which the two systems differ.
 
     The sizes have the shape (systems, systems), and are 0 for systems that don't differ on any unit. A size is
-    sqrt(sum(u^4) / sum(u^2)), where u are the contributions of the units to the difference. If all contributions other
-    than 0 are equal, the size is this contribution.
+    sqrt(sum(u^4) / sum(u^2)), where u are the contributions of the units to the difference. If all contributions
+    other than 0 have the same absolute value, the size is this value.
     """
     import numpy as np
 
@@ -579,7 +581,7 @@ def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
 
 
 def _share(reached: Array, observed: Array) -> Array:
-    """Return the proportion of resamples with at least the observed value.
+    """Return the proportion of resamples whose value is at least the observed value.
 
     The data itself counts as one of the resamples.
     """

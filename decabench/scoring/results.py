@@ -63,7 +63,7 @@ class DataUsed:
 
 @dataclass(frozen=True)
 class LimitedRun:
-    """The examples that were scored, if only some examples of the split were."""
+    """The part of a split that was scored, if the run was limited or examples were left out."""
 
     answered: int
     """The number of answered examples, not counting those in `without`."""
@@ -88,7 +88,8 @@ class VariantScores:
     spread: float
     """The difference between the best and the worst headline score."""
     predictions: Mapping[str, str] = field(default_factory=dict)
-    """The `sha256:` digest of the answers to each other wording, by wording number."""
+    """The `sha256:` digests of the answers to the wordings other than the dataset's own, by wording number.
+    """
     failed: Mapping[str, str] = field(default_factory=dict)
     """The reasons why answers to a wording could not be scored, by wording number."""
     retired: Mapping[str, float] = field(default_factory=dict)
@@ -239,11 +240,12 @@ class SuiteTotal:
     failed: tuple[str, ...]
     """The tasks in the suite whose answer files have faults."""
     partial: tuple[str, ...] = ()
-    """The suite's tasks left out of the total because only some of their examples were scored."""
+    """The tasks in the suite that are left out of the total because only some of their examples were scored.
+    """
     on_subsets: float | None = None
-    """The total including partial tasks, which is never ranked.
+    """The total including partial tasks. It is never ranked.
 
-    None if no task is partial, a task of the suite has no score, or the suite has no total.
+    None if no task is partial, if a task of the suite has no score, or if the suite has no total.
     """
 
 

@@ -218,7 +218,7 @@ def _changed_error(task: str) -> SubmissionError:
 
 
 def _digests(submission: Submission, task: str, split: str) -> dict[str, str]:
-    """Return the SHA-256 of each file of a split by its path in the submission.
+    """Return the SHA-256 of each answer file of a split, by path in the submission.
 
     A file that can't be read is left out, because reading its answers will report the fault. Raises SubmissionError
     if a file is missing.
@@ -274,15 +274,14 @@ class ScoredTask:
     units: Any = None
     """(examples, levels): the index of each example's unit on every level; None if the task failed."""
     read: Callable[[], ReadAnswers] = ReadAnswers
-    """A function that returns the answers. They are read on its first call if the result is from the ledger."""
+    """A function that returns the answers. If the result is from the ledger, its first call reads the files.
+    """
     variant_rows: Mapping[int, Any] = field(default_factory=dict)
     """The statistics of each example for other wordings, by wording number."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of each answer file, including files for other wordings, by path in the submission."""
     hidden: bool = False
-    """Whether the labels are hidden, so that nothing about individual examples can be written or
-    shown.
-    """
+    """Whether the labels are hidden. If so, nothing about individual examples may be written or shown."""
     key: str = ""
     """The name of the entry in the ledger; empty if there is no entry."""
 
@@ -382,7 +381,10 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
 
 
 def count_flags(texts: Sequence[str], details: Mapping[int, AnswerLine]) -> tuple[Counter[str], int]:
-    """Return the number of answers with each flag, and of empty answers that are not unparseable or refused."""
+    """Count the answers with each flag, and the empty answers that are neither unparseable nor refused.
+
+    Returns the counts by flag, and the number of these empty answers.
+    """
     flags = {at: line_flags(line) for at, line in details.items()}
     named = {at for at, each in flags.items() if "unparseable" in each or "refused" in each}
     counts = Counter(flag for each in flags.values() for flag in each)
@@ -454,7 +456,7 @@ def _score_variants(
 
 
 def label_questions(task: Task, store: Store, split: str) -> dict[str, str]:
-    """Return the questions by id if they list the possible labels, and an empty dict otherwise."""
+    """Return a task's questions by example id if each question names its own labels, else an empty dict."""
     if not isinstance(task.output, Label) or task.output.names:
         return {}
     return {row["id"]: row["question"] for row in store.read(task.name, split, ("id", "question"))}
@@ -464,12 +466,12 @@ def label_questions(task: Task, store: Store, split: str) -> dict[str, str]:
 
 _CHUNK = 500
 _WORTH_SECONDS = 8.0
-"""The minimum amount of work to divide among processes, in seconds of CPU time.
+"""The minimum remaining work, in seconds of CPU time, for which processes are used.
 
-Processes take a second to start.
+Starting them takes a second.
 """
 _WORTH_A_PROCESS = 2_000
-"""The minimum number of examples, over all tasks, for starting processes."""
+"""The minimum number of examples, over all tasks, for which processes are started."""
 
 
 @dataclass(frozen=True)
@@ -596,7 +598,10 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector, which would repeatedly scan all examples without finding any garbage."""
+    """Pause the garbage collector inside the block.
+
+    It would otherwise scan all examples repeatedly without finding any garbage.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -25,7 +25,7 @@ class Discrepancy:
     where: str
     """The location in the file, such as `squad: predictions` or `decascore`."""
     meaning: str
-    """An explanation of the difference, such as changed answers, labels or metrics, or an edited file."""
+    """The likely cause of the difference, such as changed answers, labels or metrics, or an edited file."""
     stated: str = ""
     """The value in the file."""
     found: str = ""
@@ -45,9 +45,9 @@ class VerifiedResults:
     split: str
     """The split of the results."""
     scored: tuple[str, ...]
-    """The file's tasks that were scored again."""
+    """The tasks in the file that were scored again."""
     unanswered: tuple[str, ...] = ()
-    """The file's tasks that can't be verified because the submission has no answers for them."""
+    """The tasks in the file that can't be verified because the submission has no answers for them."""
     differences: tuple[Discrepancy, ...] = ()
     """The values that differ."""
 
@@ -79,7 +79,10 @@ _MEANINGS = {
     "variants": "the answers to other wordings, or the list of retired wordings, have changed",
     "decabench": "scored by a different version of decabench",
 }
-"""The meaning of a difference, by key of the results file. For nested keys, the outermost key listed here is used."""
+"""The likely cause of a difference, by key of the results file.
+
+For a nested key, the outermost key listed here is used.
+"""
 _EDITED = "the file was edited, or depends on something that has changed"
 _TOTALS = ("decascore", "interval", "total")
 
@@ -91,9 +94,10 @@ def verify(
     jobs: int = 1,
     include: Paths = (),
 ) -> list[Discrepancy]:
-    """Score a submission again, and return the differences from a results file, by default from all results files.
+    """Score a submission again, and return the differences from the scores in a results file.
 
-    Raises InvalidResultsError if a file can't be read, and the same errors as `evaluate`.
+    By default, all of the submission's results files are compared. Raises InvalidResultsError if a results file can't
+    be read, and the same errors as `evaluate`.
     """
     files = results_files(Path(submission)) if results is None else [Path(results)]
     options = ScoringOptions(home=home, jobs=jobs, include=include)

@@ -328,7 +328,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
 def _read_probabilities(choices: Any) -> dict[str, float] | None:
     """Return the probability of each label, or None if any probability is missing or invalid.
 
-    Scores don't depend on probabilities.
+    Invalid probabilities are not faults, because scores don't depend on them.
     """
     rows = choices.items() if isinstance(choices, dict) else ()
     found = {
@@ -401,7 +401,7 @@ def _read_count(value: Any) -> int | None:
 
 
 _MOST = 2**53
-"""The largest valid count. Many JSON parsers round larger integers."""
+"""The largest valid count or character offset. Many JSON parsers round larger integers."""
 
 _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "finish": (_read_finish, f"one of {', '.join(FINISHES)}"),
@@ -436,7 +436,7 @@ _UNMARKED = Marks()
 
 
 _FEW_IDS = 5
-"""Answers are reported as being for other data only if at least this many ids are unknown."""
+"""The minimum number of unknown ids for which a file is reported as containing answers for other data."""
 
 _ID_FAULTS = ("unknown-id", "missing-id")
 """The codes of faults that `other-ids` replaces if the answers are for other data."""
@@ -635,11 +635,11 @@ class AnswerReader:
 # Whole files
 
 _NOTHING_MORE = AnswerLine(0, None, None)[4:]
-"""The fields after `problems` in a line with only an id and an answer."""
+"""The default values of the fields after `problems`, for lines that contain only an id and an answer."""
 
 
 def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the `sha256:` digest of the lines `["id","answer"]` as UTF-8 JSON, sorted by id."""
+    """Return the `sha256:` digest of all answers, as lines of UTF-8 JSON (`["id","answer"]`) sorted by id."""
     digest, quote = hashlib.sha256(), encode_basestring
     in_order = sorted(range(len(ids)), key=ids.__getitem__)
     lines = (f"[{quote(ids[at])},{quote(texts[at])}]\n" for at in in_order)

@@ -119,7 +119,7 @@ def check_submission(
 
 
 _MOST_CHARACTERS = 1 << 26
-"""The maximum number of characters of a file's answers to keep in memory for checking their form."""
+"""The maximum total length, in characters, of a file's answers that are kept to check their form."""
 
 
 def _form_faults(

@@ -227,8 +227,9 @@ def group_faults(
 ) -> list[tuple[str, int]]:
     """Merge equal faults on several lines into one sentence, and return each sentence with its count.
 
-    Faults count as equal if their messages differ only in a column, a byte or a given number, or in anything if their
-    code is in `merged`. If all faults are equal, `more` is added to their count.
+    Faults in the same file and with the same code count as equal if their messages differ only in a column, a byte or
+    a given number. If the code is in `merged`, they always count as equal. If all faults are equal, `more` is added
+    to their count.
     """
     alike: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in faults:

@@ -214,7 +214,10 @@ _KEY = re.compile(r"""[ \t]*\[?[ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|([\w-]+))[ \t]*[
 
 
 def _number_keys(text: str) -> dict[str, int]:
-    """Return the first line number of each key, in a single pass, because a file may have thousands of wrong keys."""
+    """Return the number of the line on which each key first occurs.
+
+    All keys are found in a single pass, because a file may have thousands of wrong keys.
+    """
     lines: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if at := _KEY.match(line):
@@ -273,7 +276,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         for name in ("partial", "incomplete")
     },
 }
-"""A check for each field of submission.toml, and a description of valid values."""
+"""For each field of submission.toml: a function that checks its value, and a description of valid values."""
 
 _MARKS = {"partial": ("answered", "chosen", 0), "incomplete": ("failed", "error", 1)}
 """For each table about missing answers: the key of its count, the key of its description (a
@@ -400,7 +403,7 @@ def submission_folder(path: Path) -> Iterator[Path]:
 
 
 _ADDED = (".", "__MACOSX", "Thumbs.db", "desktop.ini")
-"""Prefixes of the names of files that operating systems add to folders."""
+"""Name prefixes of files and folders that operating systems add."""
 
 
 def _top(folder: Path) -> Path:
@@ -509,7 +512,10 @@ def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Fil
 
 
 def find_files(root: Path, name: str, scope: Scope, faults: list[Fault], variant: int = 0) -> Files:
-    """Find the files of each task and split in a folder, and append faults for unknown files to `faults`."""
+    """Return the answer files in a folder, by task and split.
+
+    Appends a fault to `faults` for each unknown, misnamed or duplicate file.
+    """
     found: Files = {}
     folder = root / name
     is_inside = is_within(root, folder)

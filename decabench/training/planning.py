@@ -1,4 +1,4 @@
-"""Planning of training runs, and all checks that don't need data."""
+"""Plan training runs, and check everything that can be checked without data."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def is_unstarted(output: Path) -> bool:
 
 
 def describe_run(config: TrainConfig, data: TrainingData, words: WordTable) -> CheckpointRecord:
-    """Return the record for a run's checkpoints, with the settings, the digests of inputs and software versions."""
+    """Return the record for a run's checkpoints: its settings, digests of its inputs, and software versions."""
     outputs = {task: output_record(output) for task, output in data.outputs.items()}
     return CheckpointRecord(
         config=to_mapping(config),

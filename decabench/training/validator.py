@@ -23,12 +23,12 @@ def total_score(scores: Mapping[str, float], best_by: str = "") -> float:
 
 
 def can_be_summed(tasks: Mapping[str, Task]) -> bool:
-    """Return whether the scores can be added up: higher is better for all or for none of them."""
+    """Return whether the tasks' scores can be added up: higher must be better for all tasks or for none."""
     return len({find_metric(task.metric).higher_is_better for task in tasks.values()}) == 1
 
 
 def show_score(score: float, task: Task | None) -> str:
-    """Format a score with one decimal place. Errors such as MSE get three if they are below 10.
+    """Format a score with one decimal place. Errors such as MSE have three decimal places if they are below 10.
 
     `task` is None for a sum of scores.
     """

@@ -1,4 +1,4 @@
-"""Training of character n-gram vectors on the tasks' own text, using skip-gram with negative sampling."""
+"""Train character n-gram vectors on the tasks' own text, using skip-gram with negative sampling."""
 
 from __future__ import annotations
 

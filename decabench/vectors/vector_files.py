@@ -1,7 +1,7 @@
-"""Reading and writing files of word vectors.
+"""Read and write files of word vectors.
 
-Several formats can be read. Vectors are always written in the fastest format, a `.npy` file that can be memory-mapped,
-with an index of its words.
+Several formats can be read. Vectors are always written in the fastest format, a `.npy` file that can be
+memory-mapped, with an index of its words.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _read_vectors(path: Path) -> Vectors:
 
 
 def short_name(name: str) -> str:
-    """Return the name of vectors without its folders.
+    """Return the name of a set of vectors without the folders in its path.
 
     The folders don't matter, because vectors are identified by their digest.
     """
@@ -149,7 +149,10 @@ vectors (100) from npm."""
 
 
 def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
-    """Read GloVe's or fastText's text format. fastText's begins with a line of two numbers: words and dimensions."""
+    """Read GloVe's or fastText's text format.
+
+    fastText's format begins with a line that contains the number of words and the number of dimensions.
+    """
     words: list[str] = []
     rows: list[Matrix] = []
     width = stated = 0

@@ -104,7 +104,7 @@ class NgramVectors(_IndexedRows):
 def ngrams(word: str) -> Iterator[str]:
     """Yield the names of the 2-, 3- and 4-grams of a word, such as `2gram-#BEGIN#c` or `2gram-ca`.
 
-    These are the names in the authors' file.
+    The names have the same form as in the `charNgram` file of Hashimoto et al. (2017).
     """
     characters = ["#BEGIN#", *word, "#END#"]
     for n in (2, 3, 4):
@@ -133,7 +133,10 @@ class NoVectors:
 
 @dataclass(frozen=True)
 class JoinedVectors:
-    """Vectors from several sources, concatenated for each word, as in the paper (GloVe and character n-grams)."""
+    """Vectors from several sources, concatenated for each word.
+
+    The decathlon paper concatenates GloVe and character n-gram vectors in this way.
+    """
 
     parts: tuple[Vectors, ...]
     """The sources, in order. There must be at least one."""
@@ -152,7 +155,7 @@ class JoinedVectors:
     def rows(self, words: Sequence[str]) -> Matrix:
         """Return the vectors of words, of shape (words, sum of the sources' dimensions).
 
-        Special words get random vectors, except <pad>, which gets zeros. The paper gives no vectors for
+        Special words get random vectors, except <pad>, which gets zeros. The decathlon paper gives no vectors for
         <init> and <eos>, and zeros would make them look like unknown words.
         """
         made = np.concatenate([part.rows(words) for part in self.parts], axis=1)

@@ -31,7 +31,10 @@ def joined(block: Sequence[Record], column: int) -> str:
 
 
 def held_out(blocks: Iterable[list[Record]], split: str) -> list[list[Record]]:
-    """Return the blocks of a split, given its file's blocks. Validation is the last tenth of the training file."""
+    """Return the blocks of a split, given all blocks in the split's file.
+
+    Validation is the last tenth of the training file.
+    """
     found = list(blocks)  # a few thousand sentences
     kept = len(found) - len(found) // 10
     return {"train": found[:kept], "validation": found[kept:]}.get(split, found)
@@ -40,7 +43,7 @@ def held_out(blocks: Iterable[list[Record]], split: str) -> list[list[Record]]:
 # CoNLL-U
 
 FORM, UPOS, XPOS = 1, 3, 4
-"""The columns of the words, the universal part-of-speech tags and the treebank's own tags."""
+"""The indexes of the columns for words, universal part-of-speech tags and the treebank's own tags."""
 
 _ID, _HEAD, _DEPREL = 0, 6, 7
 _HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")

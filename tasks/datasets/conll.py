@@ -320,7 +320,10 @@ def _ontonotes_sentences(path: Path, split: str) -> Iterator[_Sentence]:
 
 
 def _tags(rows: list[Record]) -> str:
-    """Return IOB2 tags. In the entity column, `(PERSON*` begins an entity and `*)` ends it."""
+    """Return a sentence's entities as IOB2 tags.
+
+    In the entity column, `(PERSON*` begins an entity and `*)` ends it.
+    """
     tags, inside = [], ""
     for row in rows:
         cell: str = row.value[_ENTITY]

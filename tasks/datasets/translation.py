@@ -60,7 +60,10 @@ class _Direction:
         return "-".join(self.pair)
 
     def names(self, split: str, named: str) -> tuple[str, str]:
-        """Return the source and target file names for a language pair such as `en-de`."""
+        """Return the names of a split's source and target files.
+
+        `named` is the language pair in the names, such as `en-de`.
+        """
         stem = f"IWSLT16.TED.{self.sets.get(split)}.{named}"
         form = f"train.tags.{named}.{{}}" if split == "train" else f"{stem}.{{}}.xml"
         return form.format(self.source), form.format(self.target)

@@ -42,7 +42,10 @@ def _read_archive(files: Files, split: str) -> Iterator[Example]:
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
-    """Read only the first fold, as in decaNLP. The hub's files contain all ten folds, one after the other."""
+    """Yield the examples of the first fold, the only fold that decaNLP uses.
+
+    The hub's files contain all ten folds, one after the other.
+    """
     columns = ("relation", "question", "subject", "context", "answers")
     for index, row in enumerate(islice(parquet_records(files, _PARQUET[split], columns), _FOLD[split])):
         relation, question, subject, context = map(row.text, columns[:-1])

@@ -122,8 +122,8 @@ class Downloads:
     def fetch(self, file: RemoteFile, url: str) -> str:
         """Download a file, verify it, and return its URL without credentials.
 
-        Raises TransferError if the download fails, DataError if the file is not the expected one, and StorageError if
-        it can't be written.
+        Raises TransferError if the download fails, DataError if the file is empty or has the wrong size or digest,
+        and StorageError if it can't be written.
         """
         target = self.path(file)
         part = self.folder / ".incoming" / f"{file.name}.part"

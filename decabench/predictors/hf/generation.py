@@ -80,9 +80,9 @@ DAY = {
     "%M": "00",
     "%S": "00",
 }
-"""The date shown by templates that print the current date, so that answers don't change from day to day.
+"""A fixed date and time, by strftime directive, for chat templates that print the current date.
 
-This is the default in Llama's template.
+It keeps answers from changing from day to day. The date is the default in Llama's template.
 """
 
 
@@ -111,10 +111,10 @@ class Prompter:
     budget: int | None = None
     """The maximum prompt length in tokens; None for no limit."""
     effort: str | None = None
-    """The reasoning effort, for chat templates that support it; None for their default."""
+    """The reasoning effort, for chat templates that support it; None for the template's default."""
 
     def prompts(self, questions: Sequence[Question]) -> list[Prompt | Failure]:
-        """Return a prompt for each question, or a Failure if it doesn't fit even without its context."""
+        """Return a prompt for each question, or a Failure if the question doesn't fit even without its context."""
         # Tokenizing all texts together is several times faster than tokenizing them one by one.
         all_ids = self.tokenize([self._text(question, None) for question in questions])
         return [self._fit(question, ids) for question, ids in zip(questions, all_ids, strict=True)]
@@ -125,7 +125,7 @@ class Prompter:
         return self._text(prompt.question, context)
 
     def count(self, question: Question) -> int:
-        """Return the number of tokens in the whole prompt."""
+        """Return the number of tokens in a question's prompt, including the whole context."""
         return len(self._ids(question, None))
 
     def schema(self, prompt: Prompt) -> dict[str, Any]:
@@ -286,7 +286,7 @@ class Generator:
     decoding: Decoding
     """The decoding settings."""
     watchful: bool
-    """Whether to generate an answer again by itself if the batch may have changed it."""
+    """Whether to generate an answer again on its own if the rest of the batch may have changed it."""
     prompter: Prompter
     """Builds the prompts."""
     enforces: bool = False
@@ -306,7 +306,7 @@ class Generator:
         )
 
     def _run(self, prompts: Sequence[Prompt]) -> tuple[list[Answer], list[bool]]:
-        """Return the answers and, for each answer, whether it certainly doesn't depend on the rest of the batch."""
+        """Return the answers and, for each of them, whether it is certain not to depend on the rest of the batch."""
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 

@@ -436,10 +436,10 @@ _COARSE = 0.1  # the tolerance for data types with a precision of only two or th
 
 
 def pads_safely(loaded: Loaded) -> bool:
-    """Return whether padding leaves answers unchanged, by running a prompt with and without padding.
+    """Run a prompt with and without padding, and return whether the scores agree.
 
-    A model that reads padding as text can process only one prompt at a time. Examples are recurrent models that ignore
-    the attention mask (RWKV, RecurrentGemma) and models with relative attention, such as XLNet.
+    A model that reads padding as text can process only one prompt at a time. Examples are recurrent models that
+    ignore the attention mask (RWKV, RecurrentGemma) and models with relative attention, such as XLNet.
     """
     alone = _scores(loaded, [_SHORT])[0]
     padded = _scores(loaded, [_SHORT, _LONG])[0]
@@ -449,7 +449,10 @@ def pads_safely(loaded: Loaded) -> bool:
 
 
 def _scores(loaded: Loaded, lengths: list[int]) -> Any:
-    """Return the scores for the first generated token, as a float32 tensor of shape (batch, vocabulary)."""
+    """Return the scores for the first generated token, as a float32 tensor of shape (batch, vocabulary).
+
+    There is a test prompt for each of `lengths`, which are in tokens.
+    """
     import torch
 
     # Any tokens work, as long as all prompts start with the same tokens.

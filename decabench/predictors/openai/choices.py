@@ -16,7 +16,7 @@ class UnreadableReplyError(Exception):
 
 
 class UnansweredError(Exception):
-    """Raised if a question can't be answered, even by retrying. Other questions may be answered."""
+    """Raised if a question can't be answered, even by retrying. Other questions may still succeed."""
 
 
 _End = Finish | Literal["failed", "tool"]
@@ -50,10 +50,10 @@ class _Parts:
 
 
 def first_choice(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choice with index 0, or the first choice if there is no such index.
+    """Return the choice with index 0, or the first choice if none has that index.
 
-    Only one choice is requested, but a server may send several, in order of completion. Returns an empty dict
-    if there are no choices.
+    Only one choice is requested, but a server may send several, in order of completion. Returns an empty dict if
+    there are no choices.
     """
     choices = content.get("choices")
     given = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
@@ -64,8 +64,8 @@ def first_choice(content: Mapping[str, Any]) -> dict[str, Any]:
 def parse_answer(content: Mapping[str, Any]) -> tuple[Answer, str]:
     """Parse the answer in a reply of the chat or completions API.
 
-    Returns the answer and an empty string. If the finish_reason isn't recognized, it is returned instead of the empty
-    string, and the answer is treated as complete. Raises UnreadableReplyError for a reply without an answer and
+    Returns the answer, and the finish_reason if it isn't recognized, else an empty string. An answer with an
+    unrecognized finish_reason is treated as complete. Raises UnreadableReplyError for a reply without an answer and
     UnansweredError for a reply that calls a tool.
     """
     choice = first_choice(content)
@@ -116,8 +116,9 @@ def parse_likelihoods(
 ) -> tuple[Answer, str]:
     """Parse the likelihoods of labels from a reply that repeats the prompts with log-probabilities.
 
-    Each prompt ends with a label. `alone` contains the log-likelihoods of labels without the prompt. Returns the answer
-    and an empty string, in the format of `parse_answer`. Raises UnreadableReplyError if log-probabilities are missing.
+    Each prompt ends with a label. `alone` contains the log-likelihoods of labels without the prompt. Returns the
+    answer and an empty string, which stands for a recognized finish_reason as in `parse_answer`. Raises
+    UnreadableReplyError if log-probabilities are missing.
     """
     replies = content.get("choices")
     given = [each for each in replies if isinstance(each, dict)] if isinstance(replies, list) else []
@@ -276,10 +277,10 @@ _SNAPSHOT = re.compile(
 
 
 def is_same_model(asked: str, served: str) -> bool:
-    """Whether the server's model name can refer to the requested model.
+    """Return whether the server's model name can refer to the requested model.
 
-    Case and folders are ignored. A suffix such as a date or `:free` may be added or left out, but
-    different dates mean different models. A request for `any` or `default` accepts every model.
+    Case and folders are ignored. A suffix such as a date or `:free` may be added or left out, but different dates
+    mean different models. A request for `any` or `default` accepts every model.
     """
     wanted, given = (
         re.split(r"[/\\]", name.lower().strip())[-1].removesuffix(".gguf") for name in (asked, served)

@@ -137,7 +137,7 @@ class UnsupportedError(Exception):
 
 
 class FilteredError(Exception):
-    """Raised if a question is blocked by the server's content filter."""
+    """Raised if the server's content filter blocks a question."""
 
 
 class PromptOverflowError(UnansweredError):
@@ -274,7 +274,7 @@ class Client:
                 )
 
     def _compare(self, answer: Answer, unknown_end: str) -> None:
-        """Warn if another model answered or the finish_reason is unknown."""
+        """Warn if a model other than the requested one answered, or if the finish_reason is unknown."""
         served = (answer.served_by or "").partition(" (")[0]
         if served and not is_same_model(self.model, served):
             name = excerpt(self._key.redact(served), 80)

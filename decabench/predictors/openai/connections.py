@@ -84,7 +84,7 @@ class Connections:
         )
 
     def close(self) -> None:
-        """Close all idle connections. Busy connections are closed after their request."""
+        """Close all idle connections. Each busy connection is closed after its current request."""
         self._is_closed = True
         while self._idle:
             self._idle.pop().close()
@@ -146,7 +146,9 @@ class _Connection:
         self.writer.close()
 
     async def exchange(self, request: h11.Request, body: bytes, largest: int) -> tuple[h11.Response, bytes]:
-        """Send a request and read the reply. After a successful CONNECT, only its headers are read."""
+        """Send a request and read the reply. If the request is a successful CONNECT, only the reply's headers are
+        read.
+        """
         http = self._http
         sent = [request, h11.Data(data=body), h11.EndOfMessage()]
         self.writer.write(b"".join(http.send(event) or b"" for event in sent))

@@ -22,9 +22,9 @@ Its value is never sent to other servers.
 """
 
 SECRET_LENGTH = 8
-"""The minimum length of a secret key.
+"""The minimum length of a key or header value to redact.
 
-Shorter keys, such as `EMPTY` or `none`, aren't redacted because they may be ordinary words.
+Shorter values, such as `EMPTY` or `none`, aren't redacted because they may be ordinary words.
 """
 
 
@@ -67,9 +67,9 @@ class ApiKey:
 
 
 def read_key(headers: Sequence[Header], url: str) -> ApiKey:
-    """Read the key for a server, and headers that refer to a variable, from the environment.
+    """Read the key for a server from the environment, along with the values of headers that refer to a variable.
 
-    Raises DecabenchError if a variable isn't set or if its value is not valid in a header.
+    Raises DecabenchError if a header's variable isn't set, or if a value isn't valid in a header.
     """
     variable = OPENAI_VARIABLE if VARIABLE not in os.environ and _is_openai(url) else VARIABLE
     value = os.environ.get(variable, "").strip()
@@ -87,7 +87,7 @@ def _is_openai(url: str) -> bool:
 
 
 def is_overheard(url: str) -> bool:
-    """Whether requests are sent to another machine without encryption."""
+    """Return whether requests to a URL are sent to another machine without encryption."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     try:

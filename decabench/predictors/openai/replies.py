@@ -66,9 +66,9 @@ _TOO_LONG = _any_of(
     r"超长|长度超过|超过.{0,10}长度",  # Zhipu, Baidu
 )
 _RATE = _any_of(r"per minute|per day|\bTPM\b|rate[ _-]?limit|quota|throttl|too many requests")
-"""Patterns for account limits, which Groq reports with status 413.
+"""Patterns for errors about account limits, which Groq reports with status 413.
 
-They aren't treated as overlong prompts, because shortening the context would only hide the problem.
+These errors don't count as overlong prompts, because shortening the context would only hide the problem.
 """
 _LIMITS = (
     r"maximum (?:context|model|prompt|input|allowed)(?: input)?[ _](?:length|limit|size)(?: is| of|:)? ?\(?(\d+)",
@@ -233,7 +233,7 @@ class ServerReply:
 
 
 def _says(error: object) -> bool:
-    """Whether an error contains any text. Some servers send an empty error with every answer."""
+    """Return whether an error contains any text. Some servers send an empty error with every answer."""
     return error not in (None, False) and any(_leaves(error))
 
 

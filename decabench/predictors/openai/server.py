@@ -60,7 +60,9 @@ _OWN = {
     "n": "--samples",
     "stream": "not supported",
 }
-"""Parameters that --body can't set, mapped to the option to use instead or to the reason."""
+"""Parameters that --body can't set. Each is mapped to the option to use instead, or to the reason why it can't be
+set.
+"""
 
 CHARACTERS_PER_TOKEN = 4
 """The number of characters per token, used to estimate a prompt's length until the server has counted its tokens."""

@@ -24,7 +24,7 @@ class TableOfWords:
         self.tags = tags
 
     def predict(self, questions: Sequence[Question]) -> list[str]:
-        """Return the tags for each question."""
+        """Return the tags of each question's words, separated by spaces."""
         texts = [question.context.lower().split() for question in questions]
         return [" ".join(self.tags.get(word, self.tags[UNKNOWN]) for word in words) for words in texts]
 
