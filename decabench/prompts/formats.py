@@ -105,12 +105,12 @@ def _describe_most(given: GivenAnswers) -> str:
         return said
     if sample.items is None:
         return _cut(sample)
-    if said := _cut_in_word(most) or _swapped(sample) or _sorted(most) or _shift(most):
+    if said := _cut_in_word(most) or _swapped(sample) or _sorted(most) or _lost(most) or _shift(most):
         return said
     if sample.score > _RIGHT:
         return ""
-    said = _numbers(sample) or _cut(sample) or _elsewhere(sample)
-    return said or _displaced(sample) or _unrelated(most)
+    said = _numbers(sample) or _cut(sample) or _sentences(most) or _elsewhere(sample)
+    return said or _displaced(sample) or _parts(most) or _reversed(most) or _unrelated(most)
 
 
 @dataclass(frozen=True)
@@ -340,23 +340,26 @@ def _shared_start(texts: Sequence[str]) -> str:
 
 
 def _copies(sample: _Sample) -> str:
-    """Detect answers that begin with a copy of their question or context, or that mostly begin with their id."""
+    """Detect answers that contain a copy of their question or context, or that mostly begin with their id.
+
+    Refusals often quote the question. A copy of one or two words counts only at the beginning.
+    """
     theirs = {"id": [item.id for item in sample.items or ()]}
     for which, name in enumerate(("question", "context")):
         theirs[name] = [source[which] for source in sample.sources]
     for name, sources in theirs.items():
         triples = zip(sample.texts, sample.golds, sources, strict=False)
-        seen = [_begins(text, own) and not _begins(gold, own) for text, gold, own in triples]
+        seen = [_repeats(text, own) and not _repeats(gold, own) for text, gold, own in triples]
         if sum(seen) > (_MOST * len(seen) if name == "id" else max(_FEW - 1, _PART * len(seen))):
-            return sample.say(seen, f"begin with their {name}. Write only the answer, without the {name}")
+            return sample.say(seen, f"contain their {name}. Write only the answer, without the {name}")
     return ""
 
 
-def _begins(text: str, source: str) -> bool:
+def _repeats(text: str, source: str) -> bool:
     if len(source) > 2 * len(text):
         return False
-    own = _folded(source)
-    return bool(own) and f"{_folded(text)} ".startswith(f"{own} ")
+    own, text = f" {_folded(source)} ", f" {_folded(text)} "
+    return not own.isspace() and (own in text if own.count(" ") > 3 else text.startswith(own))
 
 
 def _folded(text: str) -> str:
@@ -576,6 +579,145 @@ def _cut(sample: _Sample) -> str:
                 seen, f"have {longest:,} {unit}, and no answer has more. These answers may be truncated"
             )
     return ""
+
+
+def _parts(sample: _Sample) -> str:
+    """Detect short truncated answers: no answer is longer, and many begin or end like a longer gold answer."""
+    if not sample.is_worded or not sample.items:
+        return ""
+    texts = [text.casefold() for text in sample.texts]
+    golds = [[gold.casefold() for gold in item.answers] for item in sample.items]
+    for unit in ("words", "characters"):
+
+        def measure(text: str, unit: str = unit) -> int:
+            return len(text if unit == "characters" else text.split())
+
+        most = max(map(measure, texts))
+        longer = [min(map(measure, each)) > most for each in golds]
+        if sum(longer) < max(_FEWEST, _PART * len(longer)):
+            continue
+        for name, matches in (("beginning", str.startswith), ("end", str.endswith)):
+            pairs = zip(longer, texts, golds, strict=True)
+            seen = [
+                bool(each and text) and any(matches(gold, text) for gold in own) for each, text, own in pairs
+            ]
+            if sum(seen) >= max(_FEWEST, _PARTS * sum(longer)):
+                said = f"are only the {name} of a gold answer, and no answer has more than {most:,} {unit}"
+                return sample.say(seen, f"{said}. These answers may be truncated")
+    return ""
+
+
+_PARTS = 0.3
+"""The minimum fraction of parts among the answers to be longer than all answers.
+
+Without truncation, the longest answers of a model are as long as the longest gold answers."""
+
+
+def _sentences(sample: _Sample) -> str:
+    """Detect texts cut to one sentence: hardly any answer has several sentences, unlike the gold answers.
+
+    These answers must also be short, compared with the answers whose gold answers have one sentence.
+    """
+    if not sample.is_worded or getattr(sample.given.output, "extractive", False):
+        return ""
+    several, gold_several = (list(map(_has_sentences, each)) for each in (sample.texts, sample.golds))
+    if sum(gold_several) < max(10, _SEVERAL * len(several)) or sum(several) > 0.1 * sum(gold_several):
+        return ""
+
+    def ratio(chosen: Sequence[bool]) -> float:
+        words, gold_words = (
+            sum(len(text.split()) for text in compress(each, chosen)) for each in (sample.texts, sample.golds)
+        )
+        return words / gold_words
+
+    gold_single = [not each for each in gold_several]
+    if ratio(gold_several) > 0.8 * (ratio(gold_single) if sum(gold_single) >= 10 else 1):
+        return ""
+    seen = [each and not own for own, each in zip(several, gold_several, strict=True)]
+    return sample.say(seen, "have one sentence, unlike their gold answers. These answers may be truncated")
+
+
+def _has_sentences(text: str) -> bool:
+    return bool(re.search(r"[.!?\u2026\u3002][^\w\s]*\s+\S", text))
+
+
+_SEVERAL = 0.05
+"""The minimum fraction of gold answers with several sentences."""
+
+
+def _lost(sample: _Sample) -> str:
+    """Detect labels or tags that never occur, because a conversion replaced them with another label or `O`.
+
+    The other labels must mostly be right, so that the bias of a weak model is not reported.
+    """
+    output = sample.given.output
+    if not isinstance(output, Label | Tags):
+        return ""
+    prefix = 2 if isinstance(output, Tags) and output.scheme != "plain" else 0  # such as B-
+
+    def read(text: str) -> list[str]:
+        return (
+            [tag[prefix:] or tag for tag in text.split()] if isinstance(output, Tags) else [fold_label(text)]
+        )
+
+    texts = zip(map(read, sample.texts), map(read, sample.golds), strict=True)
+    pairs = Counter(pair for given, gold in texts for pair in zip(given, gold, strict=False))
+    golds, given = Counter[str](), Counter[str]()
+    for (own, gold), count in pairs.items():
+        golds[gold] += count if gold != "O" else 0
+        given[own] += count
+    missing = [name for name in golds if not given[name] and golds[name] >= max(10, _LOST * golds.total())]
+    rest = sum(golds[name] for name in golds if name not in missing)
+    if not missing or sum(pairs[name, name] for name in golds) < 0.7 * max(rest, 1):
+        return ""
+    others = Counter[str]()
+    for name in missing:
+        other, count = max(((own, pairs[own, name]) for own in given), key=lambda pair: pair[1])
+        if count < 0.7 * golds[name]:
+            return ""
+        others[other] += 1
+    listed = " or ".join(
+        f"{excerpt(name, 40)!r} ({golds[name]:,} times in the gold answers)" for name in missing
+    )
+    instead = " or ".join(repr(excerpt(name, 40)) for name in others)
+    return f"no answer contains {listed}. Most of these have {instead} instead. Check how the labels were converted"
+
+
+_LOST = 0.05
+"""The minimum fraction of a label in the gold answers. Models may never choose rarer labels."""
+
+
+def _reversed(sample: _Sample) -> str:
+    """Detect a part of the file in which the numbers are on a reversed scale.
+
+    The correlation with the gold numbers must be too negative to be due to chance.
+    """
+    scale = sample.given.output
+    if not isinstance(scale, Number) or not sample.items:
+        return ""
+    low, high = scale.low, scale.high
+    found = (float(find_number(text, (low, high)) or low) for text in sample.texts)
+    numbers = [min(max(number, low), high) for number in found]
+    scaled = map(_scaled, (numbers, list(map(float, sample.golds))))
+    losses = [-number * gold for number, gold in zip(*scaled, strict=True)]
+    total, start, end = _best_run(losses)
+    seen = [start <= at < end for at in range(len(losses))]
+    if total <= max(10, 4 * pstdev(losses) * (end - start) ** 0.5) or all(seen):
+        return ""
+    texts = [f"{low + high - x:g}" if each else f"{x:g}" for x, each in zip(numbers, seen, strict=True)]
+    after = _score(sample.given.metric, texts, sample.items)
+    if after <= sample.score:
+        return ""
+    scores = f"{abs(after):.2f} in {sample.given.metric.headline} instead of {abs(sample.score):.2f}"
+    return sample.say(
+        seen,
+        f"are next to each other and seem to be on a reversed scale. With that fixed, all answers score {scores}",
+    )
+
+
+def _scaled(numbers: Sequence[float]) -> list[float]:
+    mean, deviation = fmean(numbers), pstdev(numbers) or 1.0
+    return [(number - mean) / deviation for number in numbers]
 
 
 def _elsewhere(sample: _Sample) -> str:

@@ -216,9 +216,9 @@ def test_copies(home: Path, items: Answers) -> None:
         row["id"]: (row["question"], row["context"]) for row in store.read("iwslt.en.de", "validation")
     }
     for texts, phrase in (
-        ([f"{prompts[item.id][0]} {item.answers[0]}" for item in references], "begin with their question"),
-        ([f"{prompts[item.id][1]} {item.answers[0]}" for item in references], "begin with their context"),
-        ([f"{item.id}\t{item.answers[0]}" for item in references], "begin with their id"),
+        ([f"{prompts[item.id][0]} {item.answers[0]}" for item in references], "contain their question"),
+        ([f"{prompts[item.id][1]} {item.answers[0]}" for item in references], "contain their context"),
+        ([f"{item.id}\t{item.answers[0]}" for item in references], "contain their id"),
     ):
         given = GivenAnswers(Text(), METRICS["bleu"], golds(references), texts, references, lambda: prompts)
         assert phrase in describe_format(given)
@@ -244,8 +244,16 @@ def test_whole_copies(task: str, home: Path) -> None:
             return (question, context)[which] if at % 4 == 0 else gold
 
         said = describe_with_prompts(task, home, copy)
-        assert re.match(rf"\d+ of \d+ answers begin with their {name}\. .* For example, 1 has", said)
+        assert re.match(rf"\d+ of \d+ answers contain their {name}\. .* For example, 1 has", said)
     assert describe_with_prompts(task, home, lambda gold, *_: gold) == ""
+
+
+@pytest.mark.parametrize("task", ["squad", "srl", "zre"])
+def test_refusals_that_quote_the_question(task: str, home: Path) -> None:
+    def refuse(gold: str, question: str, _: str, at: int) -> str:
+        return f'Unable to determine "{question}" from the text.' if at % 4 == 0 else gold
+
+    assert " answers contain their question. Write only" in describe_with_prompts(task, home, refuse)
 
 
 @pytest.mark.parametrize("task", ["squad", "srl", "zre", "iwslt.en.de", "cnn_dailymail"])
@@ -393,6 +401,122 @@ def test_texts_that_begin_or_end_elsewhere(change: Callable[[list[str]], list[st
     golds = [f"a{at} b{at} c{at}" for at in range(60)]
     texts = [" ".join(change(gold.split())) for gold in golds]
     assert said in describe_golds(Text(), "nf1", golds, texts)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda words, at: words, ""),
+        (
+            lambda words, at: words[:3],
+            "are only the beginning of a gold answer, and no answer has more than 3 words",
+        ),
+        (
+            lambda words, at: words[-3:],
+            "are only the end of a gold answer, and no answer has more than 3 words",
+        ),
+        (
+            lambda words, at: words[:3] if at % 2 else [*words[:2], "x"],
+            "are only the beginning of a gold answer",
+        ),
+        (lambda words, at: [f"x{at}", *words[1:3]], ""),  # a weak model whose answers are short
+    ],
+)
+def test_spans_cut_to_a_few_words(change: Callable[[list[str], int], list[str]], said: str) -> None:
+    golds = [" ".join(f"{letter}{at}" for letter in "abcdefg"[: 1 + at % 7]) for at in range(70)]
+    golds[0] = "a0 b0 c0 d0 e0 f0 g0"
+    texts = [" ".join(change(gold.split(), at)) for at, gold in enumerate(golds)]
+    found = describe_golds(Text(extractive=True), "nf1", golds, texts)
+    assert said in found and (said != "" or "only" not in found)
+
+
+@pytest.mark.parametrize("several", [8, 1])  # of eight gold answers, as in summaries and in translations
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda first, rest: f"{first}. {rest}.", False),
+        (lambda first, rest: f"{first}.", True),
+        (lambda first, rest: f"{rest or first}.", True),
+        (lambda first, rest: f"{first}, {rest}" if rest else first, False),  # a model that joins sentences
+    ],
+)
+def test_texts_cut_to_one_sentence(change: Callable[[str, str], str], said: bool, several: int) -> None:
+    pairs = [
+        (
+            f"Man {at} saw the {'big ' * (at % 5)}dogs",
+            f"They ran to {'house ' * (at % 7)}{at}" if at % 8 < several else "",
+        )
+        for at in range(160)
+    ]
+    golds = [f"{first} . {rest} ." if rest else f"{first} ." for first, rest in pairs]
+    texts = [
+        f"Nobody here knows what to make of the big house {at}" if at % 5 == 0 else change(*pair)
+        for at, pair in enumerate(pairs)
+    ]
+    assert (
+        "have one sentence, unlike their gold answers" in describe_golds(Text(), "bleu", golds, texts)
+    ) is said
+
+
+TYPES = ("PER", "LOC", "ORG", "MISC")
+
+
+@pytest.mark.parametrize(
+    ("right", "change", "said"),
+    [
+        (0.9, {}, ""),
+        (
+            0.9,
+            {"MISC": ""},
+            "no answer contains 'MISC' (40 times in the gold answers). Most of these have 'O' instead.",
+        ),
+        (0.9, {"MISC": "", "ORG": "LOC"}, "'ORG' (40 times in the gold answers) or 'MISC' (40 times"),
+        (0.4, {"MISC": ""}, ""),  # a weak model
+    ],
+)
+def test_a_type_that_is_lost(right: float, change: dict[str, str], said: str) -> None:
+    def write(names: Sequence[str]) -> str:
+        return " ".join(f"I-{name}" if name else "O" for name in names)
+
+    random, rows = Random(0), [["", TYPES[at % 4], "", ""] for at in range(160)]
+    guesses = [
+        [name if random.random() < right else random.choice((*TYPES, "")) for name in row] for row in rows
+    ]
+    texts = [write([change.get(name, name) for name in row]) for row in guesses]
+    found = describe_golds(
+        Tags("IOB1", tuple(f"I-{name}" for name in TYPES)), "sequence_f1", list(map(write, rows)), texts
+    )
+    assert said in found and bool(said) == ("no answer contains" in found)
+
+
+@pytest.mark.parametrize(("right", "said"), [(0.85, True), (0.4, False)])
+def test_a_label_that_is_lost(right: float, said: bool) -> None:
+    names, random = ("entailment", "neutral", "contradiction"), Random(0)
+    golds = [random.choice(names) for _ in range(300)]
+    texts = [gold if random.random() < right else random.choice(names) for gold in golds]
+    texts = ["neutral" if text == "contradiction" else text for text in texts]
+    found = describe_golds(Label(names), "em", golds, texts)
+    assert ("no answer contains 'contradiction' (" in found) is said
+
+
+@pytest.mark.parametrize("metric", ["pearson", "mse"])
+@pytest.mark.parametrize(
+    ("noise", "first", "last", "said"),
+    [
+        (0.5, 200, 400, True),
+        (0.5, 100, 200, True),
+        (0.5, 0, 0, False),
+        (20, 200, 400, False),
+        (20, 0, 0, False),
+    ],
+)
+def test_a_part_on_a_reversed_scale(metric: str, noise: float, first: int, last: int, said: bool) -> None:
+    random = Random(0)
+    golds = [1 + 4 * random.random() for _ in range(400)]
+    numbers = [min(max(gold + random.gauss(0, noise), 1), 5) for gold in golds]
+    texts = [f"{6 - number if first <= at < last else number:.2f}" for at, number in enumerate(numbers)]
+    found = describe_golds(Number(1, 5), metric, list(map(str, golds)), texts)
+    assert ("next to each other and seem to be on a reversed scale" in found) is said
 
 
 def test_brackets_of_a_treebank() -> None:
