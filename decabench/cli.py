@@ -32,9 +32,8 @@ _COMMANDS = {
     "analyze": "Analyze where a trained model's answers come from and what the model attends to.",
     "check": "Report every fault in a submission, with its file, line and code.",
     "compare": "Test whether two submissions differ on each task, or compare every pair of several submissions.",
-    "evaluate": "Score a submission, print a table, and write results.json "
-    "and, next to it, files with a row for each example.",
-    "export": "Write results, tasks or a trained model for other programs and machines.",
+    "evaluate": "Score a submission, print a table, and write results.json and files of scored examples.",
+    "export": "Export results, tasks or a trained model to other programs and machines.",
     "import": "Create a submission from another program's answers, and check it.",
     "leaderboard": "Score submissions, and write the leaderboard "
     "as a static site that you can open directly from disk.",

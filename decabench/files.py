@@ -59,7 +59,7 @@ _ADVICE: Mapping[int | None, str] = {
     errno.ENFILE: "Close other programs, or raise the system's limit on open files",
     errno.ENOMEM: "Close other programs, or use a machine with more memory",
     errno.EIO: "The disk or its connection failed. Check the system log, and use another disk",
-    errno.ESTALE: "The file is gone from the network file system. Run the same command again",
+    errno.ESTALE: "The file no longer exists on the network file system. Run the same command again",
     errno.ENAMETOOLONG: "Choose a shorter name",
     errno.ELOOP: "Remove the circular links",
     errno.ETXTBSY: "Stop the program that is running from this file",
@@ -176,8 +176,8 @@ def require_within(folder: Path, *paths: Path) -> None:
     for path in paths:
         if not is_within(folder, path):
             raise StorageError(
-                f"{path} was not written because a link leads out of {folder}. Remove the link, or choose "
-                "its target with --output."
+                f"{path} was not written because a link leads out of {folder}. Remove the link, or set "
+                "--output to the link's target."
             )
 
 

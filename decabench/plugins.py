@@ -38,7 +38,7 @@ def load_object(reference: str) -> Any:
     folders = dict.fromkeys(map(str, (Path.cwd(), *_folders)))
     sys.path += [folder for folder in folders if folder not in searched]
     found = _import_object(
-        reference, "Install its package, or run the command in the folder that contains its file"
+        reference, "Install the module's package, or run the command in the folder that contains the module"
     )
     _named_by_user.add(reference)
     return found
@@ -56,7 +56,8 @@ def load_named(reference: str, said_by: str) -> Any:
     trusted = {name.strip() for name in os.environ.get(TRUSTED, "").split(",")}
     if reference in trusted or reference in _named_by_user:
         return _import_object(
-            reference, "Install its package, or add the folder that contains its file to PYTHONPATH"
+            reference,
+            "Install the module's package, or add the folder that contains the module to PYTHONPATH",
         )
     raise DecabenchError(
         f"{said_by} refers to the model {reference}, but a file may not choose which code runs. If you "

@@ -25,7 +25,7 @@ def test_load_object() -> None:
         ("os.path", "package.module:object"),
         (":sep", "does not refer to an object"),
         ("os.path:", "does not refer to an object"),
-        ("no_such_module:x", r"'no_such_module:x' can't be imported .* Install its package"),
+        ("no_such_module:x", r"'no_such_module:x' can't be imported .* Install the module's package"),
         (
             "os.path:no_such",
             r"os\.path \(.*posixpath\.py\) has no 'no_such'",

@@ -87,7 +87,7 @@ def compare(
     if len(submissions) > 2 or each:
         if html or allowed:
             raise click.UsageError(
-                "--html and --fail-on-regression require exactly two submissions, without --each."
+                "--html and --fail-on-regression require exactly two submissions and can't be used with --each."
             )
         lineup = compare_all(submissions, split, names, home, jobs, include, reported, seed, each)
         write_json(lineup.to_json()) if is_set("json") else print_lineup(lineup)

@@ -52,7 +52,7 @@ def evaluate(
         "Write results.json to this folder.",
         type=_options.FOLDER,
         unset="results/<split> in the submission, or next to an archive. For suites other than the decathlon, "
-        "results/<split>-<suite>. The name ends in -raw with --answers raw, and in -without with --without",
+        "results/<split>-<suite>. With --answers raw, the name ends in -raw; with --without, in -without",
     ),
     answers: _options.Answers = _options.ANSWERS,
     without: Path | None = option(
@@ -62,7 +62,7 @@ def evaluate(
     ),
     all_texts: bool = option(
         False,
-        "In the files of examples next to results.json, also keep texts that may not be redistributed.",
+        "In the files of scored examples, include texts that may not be redistributed.",
     ),
     all_scores: bool = option(False, "Print every score, not just each task's headline score."),
     confusion: bool = option(
@@ -73,7 +73,7 @@ def evaluate(
     jobs: int = _options.JOBS,
     include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
-    """Score a submission, print a table, and write results.json and, next to it, files with a row for each example.
+    """Score a submission, print a table, and write results.json and files of scored examples.
 
     With --tasks, results.json contains only these tasks. Tasks that were scored before are not scored again.
 
@@ -380,7 +380,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
             )
             chances = [f"pass@{k} {value:.{digits}f}" for k, value in found.pass_at.items()]
             yield (
-                f"{name}: the mean of {len(found.scores)} samples, which score {low} to {high} "
+                f"{name}: the mean of {len(found.scores)} samples with scores from {low} to {high} "
                 f"(standard deviation {spread}); "
                 f"{', '.join([f'majority vote {majority}', *chances])}."
             )
@@ -390,8 +390,8 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         which = "this name" if len(results.unknown_tasks) == 1 else "these names"
         yield (
             f"Not scored, because there is no task with {which}: "
-            f"{', '.join(map(printable, results.unknown_tasks))}. Correct the file name, or specify the "
-            "file that defines the task with --include."
+            f"{', '.join(map(printable, results.unknown_tasks))}. Correct the file name, or use --include "
+            "to specify the file that defines the task."
         )
     for name, task in tasks:
         if task.status == "failed":
@@ -400,7 +400,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     for name, task in tasks:
         if task.status == "partial" and task.partial:
             run = describe_partial(task.partial)
-            yield f"Partial: {name}: a limited run with {run}, excluded from totals and rankings."
+            yield f"Partial: {name}: a limited run ({run}), excluded from totals and rankings."
         yield from (f"{name}: {sentence}." for sentence in (*_answer_forms(task), *_lenient(task)))
     if any(task.data.origin == "sample" for _, task in tasks):
         yield SAMPLE_NOTE

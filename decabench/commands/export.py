@@ -15,7 +15,7 @@ from decabench.options import REQUIRED, option
 
 @click.group()
 def export() -> None:
-    """Write results, tasks or a trained model for other programs and machines."""
+    """Export results, tasks or a trained model to other programs and machines."""
 
 
 @export.command()

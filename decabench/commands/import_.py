@@ -72,8 +72,8 @@ def import_(
     epoch: int | None = option(None, "For inspect, use this epoch.", at_least=1),
     in_order: bool = option(
         False,
-        "Match rows by order instead of by id, as is always done for the text format. The texts of the rows must "
-        "match the examples.",
+        "Match rows by order instead of by id. The text format always does this. Any texts in the rows must match "
+        "the examples.",
     ),
     extract: bool | None = option(
         None,

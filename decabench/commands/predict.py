@@ -56,8 +56,8 @@ _OUTPUT = option(
 )
 _FORCE = option(
     False,
-    "Replace another predictor's submission in the folder, including all its answers and results, or "
-    "replace this predictor's answers with fewer answers.",
+    "Replace another predictor's submission in the folder, including its answers and results. Also required "
+    "if the run would keep fewer of this predictor's answers.",
 )
 _DRY_RUN = option(
     False,
@@ -342,8 +342,8 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
     served = dict.fromkeys(name.partition(" (")[0] for tally in report.tallies for name in tally.served_by)
     if len(served) > 1:
         yield (
-            f"The answers come from {len(served)} models, according to the server: {', '.join(served)}. To ask "
-            "everything again, use --fresh."
+            f"According to the server, the answers come from {len(served)} models: {', '.join(served)}. To ask "
+            "all questions again, use --fresh."
         )
     count = sum(tally.resumed + tally.answered for tally in report.tallies)
     if number := sum(tally.template for tally in report.tallies):

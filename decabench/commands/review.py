@@ -116,7 +116,7 @@ def queue(
     folder: Path,
     results: Path = option(
         REQUIRED,
-        "Folder for the outcomes, which are meant for the authors.",
+        "Folder for the outcomes, with a subfolder for each author.",
         type=_options.FOLDER,
     ),
     **given: Any,

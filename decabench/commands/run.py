@@ -156,7 +156,7 @@ def _print_forecast(experiment: Experiment, found: Forecast) -> None:
         print_estimate(found.estimates, first_run)
     else:
         echo(
-            f"Prepare this data to see how many questions {experiment.predictor} would be asked. "
+            f"To see how many questions {experiment.predictor} would be asked, prepare this data first. "
             "No questions were asked."
         )
 

@@ -74,7 +74,8 @@ def show(
     ),
     calibration: bool = option(
         False,
-        "Show how often answers of each confidence are right, instead of examples. Requires --protocol choices.",
+        "Instead of examples, show how often answers are right at each level of confidence. Requires answers from "
+        "--protocol choices.",
     ),
     sort: Literal["data", "loss", "length"] = option(
         "data", "Sort order: data (as in the dataset), loss (worst first) or length (longest answer first)."
@@ -84,9 +85,9 @@ def show(
     ),
     answers: _options.Answers = _options.ANSWERS,
     output: Path | None = option(
-        None, "Write a page of all examples to this folder, with these filters set.", type=_options.FOLDER
+        None, "Write a page of all examples, with your filters set, to this folder.", type=_options.FOLDER
     ),
-    open: bool = option(False, "Open a page of all examples in the browser, with these filters set."),
+    open: bool = option(False, "Open a page of all examples, with your filters set, in the browser."),
     hidden: bool = _options.HIDDEN,
     home: Path | None = _options.HOME,
     include: tuple[Path, ...] = _options.INCLUDE,

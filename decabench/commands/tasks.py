@@ -276,7 +276,7 @@ def overlap(
     ),
     write: Path | None = option(
         None,
-        "Write the ids of the examples found to this .json or .json.gz file, for use with evaluate --without.",
+        "Write the ids of the matching examples to this .json or .json.gz file, for use with evaluate --without.",
         type=_options.FILE,
     ),
     home: Path | None = _options.HOME,
@@ -308,8 +308,8 @@ def overlap(
     if not any(each in store.records(name) for name in names for each in against):
         raise MissingDataError(
             f"No {' or '.join(against)} split of {', '.join(names)} is prepared, so there is nothing to "
-            "search. Also list the tasks that a model is trained on, or search another split with "
-            "--against."
+            "search. Prepare the tasks that your model is trained on and add them to --tasks, or choose "
+            "another split with --against."
         )
     found = list(find_overlap(store, names, split or ("validation", "test"), against, compare))
     if write:

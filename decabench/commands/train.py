@@ -52,7 +52,7 @@ def train(
     freeze: tuple[str, ...] = option(
         (),
         "Freeze a part's weights. Can be repeated. MQAN has encoder, decoder and generate; most "
-        "other models have embed, shared and heads. Parts inside these, such as decoder.layers, work too.",
+        "other models have embed, shared and heads. Nested parts, such as decoder.layers, also work.",
         metavar="PART",
     ),
     device: str = _options.DEVICE,

@@ -47,7 +47,7 @@ def ngrams(
     steps: int = option(2_000, "Number of batches to train on.", at_least=1),
     batch: int = option(2_048, "Number of word pairs per batch.", at_least=1),
     window: int = option(5, "Maximum distance between the words of a pair, in tokens.", at_least=1),
-    negatives: int = option(5, "Number of random words per pair.", at_least=1),
+    negatives: int = option(5, "Number of negative samples (random words) per pair.", at_least=1),
     frequent: float = option(
         1e-4,
         "Subsample words that make up more than this share of the text. Use 0 to keep all words, which is best for a "
@@ -55,7 +55,7 @@ def ngrams(
         at_least=0,
     ),
     minimum: int = option(
-        2, "Minimum number of distinct words that must contain an n-gram for it to get a vector.", at_least=1
+        2, "Learn vectors only for n-grams that occur in at least this many distinct words.", at_least=1
     ),
     learning_rate: float = option(0.01, "Learning rate for Adam.", above=0),
     seed: int = option(0, "Random seed; the same seed gives the same file.", at_least=0),

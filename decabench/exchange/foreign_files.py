@@ -268,7 +268,9 @@ def _advise(heading: Sequence[str]) -> str:
         shown = "$'\\t'" if found == "\t" else f"'{found}'"
         if found:
             return f" If the file uses a different delimiter, add --delimiter {shown}."
-        return " If each line is an answer, in the order of the data, use the format text instead of csv."
+        return (
+            " If each line is an answer, in the same order as the data, use the format text instead of csv."
+        )
     return (
         " Specify the id and answer columns with --id and --answer. If the first line is an answer, add a header line "
         "such as id,answer."

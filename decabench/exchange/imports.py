@@ -249,7 +249,7 @@ def _check_settings(settings: ImportSettings, task: Task) -> None:
     check_reasoning_tags(settings.reasoning_tags)
     if len(settings.note) > _NOTE_LENGTH:
         raise DecabenchError(
-            f"The note has {len(settings.note):,} characters, but the limit is {_NOTE_LENGTH:,}."
+            f"The note has {len(settings.note):,} characters, but the limit is {_NOTE_LENGTH:,}. Shorten the note."
         )
     names = task.output.names if isinstance(task.output, Label) else ()
     if names and (strange := sorted(set(settings.labels.values()) - set(names))):
@@ -297,9 +297,9 @@ def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) 
     id_, row = next(iter(matched.rows.items()))
     own = quoted(examples.texts[examples.at[id_]].answers[0])
     raise SubmissionError(
-        f"{name} has a different right answer from the example in all {len(matched.rows):,} rows, such as "
+        f"{name} disagrees with the dataset about the right answers in all {len(matched.rows):,} rows, such as "
         f"{quoted(row.golds[-1])} instead of {own}. The file may use the same labels in a different order. "
-        "Map them with --label FILE=DATASET."
+        "Map the labels with --label FILE=DATASET."
     )
 
 
@@ -324,8 +324,10 @@ def _words(
 ) -> str:
     parts = [f"{len(matched.rows):,} of {examples:,} examples matched {matched.how}"]
     if matched.left_out:
-        rows = "1 row" if matched.left_out == 1 else f"{matched.left_out:,} rows"
-        parts.append(f"{rows} without an example left out")
+        rows, verb = (
+            ("1 row", "matches") if matched.left_out == 1 else (f"{matched.left_out:,} rows", "match")
+        )
+        parts.append(f"left out {rows} that {verb} no example")
     if any(row.is_likeliest for row in matched.rows.values()):
         parts.append("answers are the likeliest choices, as in lm-eval's acc")
     if tied := sum(row.is_tied for row in matched.rows.values()):

@@ -23,7 +23,9 @@ from decabench.text import quoted
 _SHOWN = 20
 _CHECK = "Check the task and the split."
 _UNKNOWN = "Check the task and the split, or use --ignore-unknown to leave out rows that match no example."
-_IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
+_IN_ORDER = (
+    "If there is one row for each example, in the same order as the data, match the rows with --in-order."
+)
 _IN_QUOTES = (
     "a quotation mark in this row starts a field that includes the following rows; put fields that contain "
     "quotation marks in quotation marks, and double the marks inside them"
@@ -203,7 +205,7 @@ class _Matching:
         most = len(self.examples.ids)
         if not self.opened.has_order:
             raise SubmissionError(
-                f"{self.name} lists samples by id and does not record the order of the data. Leave out --in-order."
+                f"{self.name} lists samples by id, and their order in the data is unknown. Leave out --in-order."
             )
         size = len(self.rows) + len(self.faults) if self.opened.size is None else self.opened.size
         if size != most:
@@ -226,8 +228,8 @@ class _Matching:
         if self.opened.in_order and all(_NUMBERED.match(row.answer or "") for row in self.rows):
             raise SubmissionError(
                 f"{self.name} has a number and a separator at the beginning of every line. If the lines are in the "
-                "order of the data, remove the numbers. Otherwise, add a header line and import the file as csv, with "
-                "--delimiter for the separator."
+                "same order as the data, remove the numbers. Otherwise, add a header line and import the file as csv, "
+                "with --delimiter for the separator."
             )
         if self.opened.in_order and all((row.answer or "").startswith('{"') for row in self.rows):
             raise SubmissionError(
@@ -250,19 +252,19 @@ class _Matching:
                     f"the row has the id {id_}, but the example in the same position has {expected}",
                 )
         if self.faults:
-            self._refuse("the rows are not in the order of the data", self._advise())
+            self._refuse("the rows are not in the same order as the data", self._advise())
         return places
 
     def _require_ascending(self, rows: Sequence[ForeignAnswer]) -> None:
         """Raise SubmissionError if the ids, or the numbers in another column, are out of order."""
-        columns = {"their ids": [row.id or "" for row in rows]}
+        columns = {"the ids": [row.id or "" for row in rows]}
         for at, name in enumerate(rows[0].columns if rows else ()):
             columns[f"the column {quoted(name)}"] = [row.cells[at] for row in rows]
         for name, cells in columns.items():
             if len(set(cells)) == len(cells) and not _are_ascending(cells):
                 raise SubmissionError(
-                    f"{self.name} does not have its rows in the order of the data: the numbers in {name} "
-                    f"begin with {', '.join(map(quoted, cells[:3]))}. Sort the rows by the numbers in {name}."
+                    f"{self.name} has its rows in a different order from the data: the numbers in {name} begin with "
+                    f"{', '.join(map(quoted, cells[:3]))}. Sort the rows by these numbers."
                 )
 
     def _by_id(self) -> dict[int, int]:
@@ -302,7 +304,7 @@ class _Matching:
                 self._fault(
                     row,
                     "other-text",
-                    f"the row's text is shared by {ids}{more}; add the id of the right example",
+                    f"the row's text occurs in several examples ({ids}{more}); add the id of the right example",
                 )
             elif not examples and not self.ignore_unknown:
                 says = quoted(max(row.texts, key=len, default=""))
@@ -359,7 +361,7 @@ class _Matching:
             return "Leave out --in-order to match rows by their ids."
         if self.in_order and self.words:
             return "Leave out --in-order to match rows by their texts."
-        return f"{_CHECK} If other columns contain unrelated text, remove them."
+        return f"{_CHECK} Remove any columns that contain unrelated text."
 
     def _refuse_golds(self, found: Mapping[int, int]) -> None:
         """Raise SubmissionError if all answers are right and another column may contain the model's answers.
@@ -378,7 +380,7 @@ class _Matching:
             may_be_answers = _PREDICTED.search(column) and len(set(cells.values())) > 1
             if is_wrong and (are_answers or may_be_answers):
                 raise SubmissionError(
-                    f"{self.name} has only right answers, so they may be the labels. The model's answers may "
+                    f"{self.name} contains only right answers, which may be the labels. The model's answers may "
                     f"be in the column {quoted(column)}. Select that column with --answer, or remove it from "
                     "the file."
                 )

@@ -187,7 +187,8 @@ def _read(path: Path) -> ExportedTask:
         now = find_metric(name).full_signature
         if now != signature:
             raise DataError(
-                f"{path.name} was exported for the metric {signature}, but this version has {now}. {again}."
+                f"{path.name} was exported for the metric {signature}, but this version of decabench uses {now}. "
+                f"{again}."
             )
     return exported
 

@@ -445,7 +445,7 @@ class Checkpoint:
         if vectors.digest != self.record.vectors:
             raise DecabenchError(
                 f"The vectors {', '.join(self.vectors)} have the digest {vectors.digest}, but {self.folder} was "
-                f"trained with vectors that have the digest {self.record.vectors}. Use those vectors."
+                f"trained with vectors that have the digest {self.record.vectors}. Use the original vectors."
             )
         return vectors
 

@@ -267,18 +267,18 @@ class Family:
         """Raise DecabenchError if the model `name` of this family can't answer one of the tasks."""
         tasks = list(tasks)
         if wrong := [task for task in tasks if not isinstance(task.output, self.outputs)]:
-            can = ", ".join(kind.__name__ for kind in self.outputs)
+            can = " or ".join(kind.__name__ for kind in self.outputs)
             which = ", ".join(f"{task.name} ({type(task.output).__name__})" for task in wrong)
             raise DecabenchError(
-                f"The model {name} supports outputs of type {can}, not {which}. Leave these tasks out, "
-                "or choose another model."
+                f"The model {name} supports only outputs of type {can}, so it can't answer {which}. Choose other "
+                "tasks, or another model."
             )
         for task in tasks:
             if self.has_heads and isinstance(task.output, Label) and not task.output.names:
                 raise DecabenchError(
                     f"The model {name} chooses from one list of labels per task, but each question of "
-                    f"{task.name} has its own labels. Leave this task out, list the labels in its output, or "
-                    "choose another model."
+                    f"{task.name} has its own labels. Choose another task or model, or list the labels in the "
+                    "task's output."
                 )
 
 

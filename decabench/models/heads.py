@@ -76,7 +76,7 @@ def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) 
                 raise DataError(f"The answer should be a number, but is {answer!r:.200}.")
             return {"number": np.array([number], dtype=np.float32)}
         case _:
-            raise TypeError(f"There is no head for {type(output).__name__}.")
+            raise TypeError(f"No head supports outputs of type {type(output).__name__}.")
 
 
 def _check_count(answer: str, tokens: int, what: str) -> None:

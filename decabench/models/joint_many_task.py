@@ -316,8 +316,8 @@ def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointMa
         own = [NoVectors(config.word_dimension)]
     if (given := sum(part.dimension for part in own)) != config.word_dimension:
         raise DecabenchError(
-            f"model.word_dimension is {config.word_dimension}, but the word vectors have {given} dimensions. Set it "
-            f"to {given}, or choose other vectors."
+            f"model.word_dimension is {config.word_dimension}, but the word vectors have {given} dimensions. Set "
+            f"model.word_dimension to {given}, or choose other vectors."
         )
     made = torch.empty(len(parts.words) + 2, config.word_dimension).uniform_(-0.01, 0.01)
     made[PAD] = 0
@@ -334,8 +334,8 @@ def _first_ngrams(parts: WordParts, vectors: tuple[Vectors, ...], dimension: int
     own = [part for part in vectors if isinstance(part, NgramVectors)]
     if own and (given := sum(part.dimension for part in own)) != dimension:
         raise DecabenchError(
-            f"model.ngram_dimension is {dimension}, but the n-gram vectors have {given} dimensions. Set it to {given}, "
-            "or choose other vectors."
+            f"model.ngram_dimension is {dimension}, but the n-gram vectors have {given} dimensions. Set "
+            f"model.ngram_dimension to {given}, or choose other vectors."
         )
     start = 0
     for part in own:
@@ -646,7 +646,7 @@ class JointManyTask(HeadedNetwork):
                 rated = bool(self._below(self.levels[task], Number))
                 return MaxoutHead(2 * width + config.label_dimension * rated, output, config.pieces)
             case output:
-                raise TypeError(f"There is no head for {type(output).__name__}.")
+                raise TypeError(f"No head supports outputs of type {type(output).__name__}.")
 
     # From words to states
 

@@ -117,7 +117,7 @@ class RecurrentModulesConfig(TextConfig):
             raise DecabenchError(f"model.hidden is {self.hidden}, but must be even for sluice.")
         if self.word_range and not self.train_embeddings:
             raise DecabenchError(
-                f"model.word_range is {self.word_range}, but random vectors have to be trained. Set "
+                f"model.word_range is {self.word_range}, so word vectors are drawn at random and must be trained. Set "
                 "model.train_embeddings=true, or leave out model.word_range."
             )
 
@@ -604,7 +604,7 @@ class RecurrentModules(TextNetwork):
             )
         if config.primary and config.primary not in self.tasks:
             raise DecabenchError(
-                f"model.primary is {config.primary!r}, but the tasks are {given}. Set it to one of these tasks."
+                f"model.primary is {config.primary!r}, but the tasks are {given}. Set model.primary to one of them."
             )
         if config.extension == "direct" and len(self.tasks) < 2:
             raise DecabenchError(

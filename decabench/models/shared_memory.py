@@ -694,7 +694,8 @@ class ConvolutionNetwork(TextClassifier):
         m = words.dimension
         if m < 2:
             raise DecabenchError(
-                "mt-cnn splits word vectors in two, but these have only one dimension. Choose longer vectors."
+                "mt-cnn splits each word vector into two parts, but the chosen vectors have only one dimension. Choose "
+                "vectors with at least two dimensions."
             )
         super().__init__(config, words, slice(m // 2))
         self.heads = TaskHeads(

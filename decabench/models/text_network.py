@@ -97,8 +97,8 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
     is_tagging = isinstance(task.output, Tags)
     if task.question_varies and is_tagging:
         raise DataError(
-            f"{task.name} asks varying questions for tags, but models of this family don't read questions when "
-            "tagging. Choose another model, such as mqan."
+            f"The questions in {task.name} vary, but this model doesn't read questions when it tags words. Choose "
+            "another model, such as mqan."
         )
     text = reader.tokens(question.context) if is_tagging else reader.first_tokens(question.context)
     if task.question_varies:

@@ -144,8 +144,8 @@ def _digest(path: Path) -> str:
         return fingerprint(files)
     except OSError as error:
         raise DecabenchError(
-            f"{path} is named on the command line but can't be read ({error.strerror}). Make it "
-            "readable, because decabench records its digest."
+            f"{path} is named on the command line but can't be read ({error.strerror}). Make the "
+            "file readable, because decabench records its digest."
         ) from None
 
 
@@ -303,8 +303,8 @@ def _explain_end(process: Process, answers: int, secrets: Sequence[str]) -> str:
         )
     named = [name for name in secrets if not name.startswith("DECABENCH_")][:3]
     hint = (
-        f" The program did not receive {', '.join(named)}, because these look like secrets. Use --env to pass the "
-        "variables that it needs."
+        f" The program did not receive environment variables that look like secrets, such as {', '.join(named)}. Use "
+        "--env to pass the variables that it needs."
         if named
         else ""
     )

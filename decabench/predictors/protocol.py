@@ -287,7 +287,7 @@ def _read_choices(value: Any) -> tuple[Choice, ...]:
         is_valid = False
     if not is_valid:
         raise ValueError(
-            f"choices must be a list of text labels with finite likelihoods, unlike {_shown(value)}"
+            f"choices must be a list of text labels with finite likelihoods, not {_shown(value)}"
         )
     return found
 
@@ -394,7 +394,7 @@ def parse_batch_size(text: str) -> int | None:
         return None
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    raise ValueError(f"{text!r} is neither a whole number above 0 nor auto.")
+    raise ValueError(f"{text!r} is neither 'auto' nor a whole number above 0.")
 
 
 @dataclass(frozen=True)

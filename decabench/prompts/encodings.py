@@ -224,17 +224,23 @@ FORMATS: tuple[Format, ...] = (
     Format("contain Markdown", "Write plain text", _without_markdown),
     Format("are in quotation marks", _ALONE, _without_quotes),
     Format("are pieces of words", _DECODE, _from_pieces),
-    Format("contain special tokens or tags", "Leave them out when you decode the answers", _without_tokens),
+    Format(
+        "contain special tokens or tags",
+        "Remove the tokens or tags when you decode the answers",
+        _without_tokens,
+    ),
     Format("contain backslash escapes", _AS_IS, _unescaped),
     Format("contain HTML entities", _AS_IS, _without_entities),
-    Format("are UTF-8 decoded with another encoding", "Read the file as UTF-8", _reread),
+    Format("contain UTF-8 decoded with the wrong encoding", "Read the file as UTF-8", _reread),
     Format("contain invisible characters or unusual spaces", "Remove these characters", _visible),
-    Format("are decomposed Unicode (NFD)", "Normalize them to NFC", partial(unicodedata.normalize, "NFC")),
+    Format(
+        "are decomposed Unicode (NFD)", "Normalize the answers to NFC", partial(unicodedata.normalize, "NFC")
+    ),
     *(Format("contain accents", _AS_IS, decode, True, lambda text: not text.isascii()) for decode in _ASCII),
     Format("contain -LRB- or typographic quotation marks or dashes", "Write plain marks", _plain_marks, True),
-    Format("are numbers that end in .0", "Read them as text", partial(re.sub, r"(?<=\d)\.0\Z", "")),
+    Format("are numbers that end in .0", "Read the answers as text", partial(re.sub, r"(?<=\d)\.0\Z", "")),
     Format("end with a remark in brackets", "Write only the answer", _without_remark, True),
-    Format("give several answers", "Write only one", _first_of_several, True),
+    Format("give several answers", "Write only one answer", _first_of_several, True),
     Format(
         "are in lower case", "Keep the original case", str.casefold, True, lambda text: text[1:].islower()
     ),
@@ -242,6 +248,6 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "are tokenized", "Join the tokens", _detokenized, True, lambda text: bool(_TOKENIZED.search(text))
     ),
-    Format("contain punctuation marks", "Leave them out", partial(re.sub, r"[^\w\s]", ""), True),
+    Format("contain punctuation marks", "Remove the punctuation", partial(re.sub, r"[^\w\s]", ""), True),
 )
 """All formats, in the order in which they are decoded. Formats that may be intended come after most others."""

@@ -309,7 +309,7 @@ def _affixes(sample: _Sample) -> Format | None:
         return text.removeprefix(start).removesuffix(end).strip() if looks(text) else text
 
     is_lead_in = re.fullmatch(_LEAD_IN, start, re.IGNORECASE | re.DOTALL)
-    return Format(phrase, "Leave this text out", decode, not is_lead_in, looks)
+    return Format(phrase, "Remove this text", decode, not is_lead_in, looks)
 
 
 def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
@@ -375,7 +375,9 @@ def _columns(sample: _Sample) -> str:
     seen, of_gold = (list(map(bool, map(pattern.search, each))) for each in (sample.texts, sample.golds))
     if sum(seen) < max(_FEW, _PART * len(seen)) or 2 * sum(of_gold) > sum(seen):
         return ""
-    return sample.say(seen, "number the columns, such as col3. Write the names of the columns in the context")
+    return sample.say(
+        seen, "refer to columns by number, such as col3. Write the column names from the context"
+    )
 
 
 def _cut_in_word(sample: _Sample) -> str:
@@ -466,7 +468,7 @@ def _best_run(gains: Sequence[float]) -> tuple[float, int, int]:
     return best
 
 
-_ORDER = "so they are in a different order. Make sure that each answer has the id of its example"
+_ORDER = "so they are in the wrong order. Make sure that each answer has the id of its example"
 
 
 def _swapped(sample: _Sample) -> str:
@@ -530,8 +532,8 @@ _WHOLE = slice(None)
 _SLICES = {
     "lack their first word": (_WHOLE, slice(1, None)),
     "lack their last word": (_WHOLE, slice(-1)),
-    "have a word too many at the beginning": (slice(1, None), _WHOLE),
-    "have a word too many at the end": (slice(-1), _WHOLE),
+    "have one word too many at the beginning": (slice(1, None), _WHOLE),
+    "have one word too many at the end": (slice(-1), _WHOLE),
     "be in reverse order": (slice(None, None, -1), _WHOLE),
 }
 """Mistakes, with slices of the answers and of the gold answers that should match despite the mistake."""
@@ -547,9 +549,11 @@ def _unrelated(sample: _Sample) -> str:
         total, start, end = len(gains), 0, len(gains)  # all of them
     if end - start < 50 or total <= 4 * pstdev(gains) * (end - start) ** 0.5:
         return ""
-    said = "resemble their own gold answers hardly more than those of other examples. They may be guesses"
+    said = (
+        "resemble their own gold answers only slightly more than those of other examples. They may be guesses"
+    )
     seen = [start <= at < end for at in range(len(gains))]
-    return sample.say(seen, f"{said}, in a different order, for another split or on a reversed scale")
+    return sample.say(seen, f"{said}, in the wrong order, for another split or on a reversed scale")
 
 
 _NUMBERS = re.compile(r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d+(?:\W+\d+)*)\W*")
@@ -576,7 +580,8 @@ def _cut(sample: _Sample) -> str:
         differ = len(set(compress(sample.texts, seen))) >= _FEWEST
         if sample.is_worded and differ and fmean(seen) > share and is_longer:
             return sample.say(
-                seen, f"have {longest:,} {unit}, and no answer has more. These answers may be truncated"
+                seen,
+                f"have exactly {longest:,} {unit}, and no answer is longer. These answers may be truncated",
             )
     return ""
 
@@ -746,7 +751,7 @@ def _elsewhere(sample: _Sample) -> str:
     if -sum(gains) < max(_FEW, 3 * pstdev(gains) * len(gains) ** 0.5):
         return ""
     return sample.say(
-        seen, "don't occur in their context, unlike the gold answers. Write only words of the context"
+        seen, "don't occur in their context, unlike the gold answers. Write only words from the context"
     )
 
 

@@ -336,7 +336,7 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
     elif (total := sum(map(len, unknown.values()))) > max(_UNKNOWN * listed, 2):
         most = sorted(unknown, key=lambda item: len(unknown[item]), reverse=True)[:4]
         named = ", ".join(f"{quoted(item, 30)} ({len(unknown[item]):,})" for item in most)
-        wanted = f"tags of the task, which are {excerpt(', '.join(names), 100)}"
+        wanted = f"tags of the task ({excerpt(', '.join(names), 100)})"
         if kind == "tree":
             wanted = "a head and a relation of the task, such as 3:nsubj"
         counts.more.append(
@@ -353,10 +353,10 @@ _SIGNS_OF_O = frozenset({"0", "OUT", "OUTSIDE", "OTHER", "NONE", "NULL", "X", "-
 _SPELLINGS: Mapping[str, Callable[[str], str]] = {
     "BILOU or BMEWO": lambda tag: _OTHER_LETTERS.get(tag[:1].upper(), tag[:1]) + tag[1:],
     "tags with the letter at the end (PER-B)": lambda tag: "-".join(reversed(tag.rsplit("-", 1))),
-    "tags with another separator after the letter (B_PER)": lambda tag: (
+    "tags with a different separator after the letter (B_PER)": lambda tag: (
         f"{tag[:1]}-{tag[1:].lstrip('_./:|')}"
     ),
-    "tags with another symbol for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
+    "tags with a different symbol for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
 }
 """Functions that convert the tags of other tools to a scheme in `SCHEMES`, by the name of the notation."""
 
@@ -389,7 +389,7 @@ def _count_states(given: GivenAnswers) -> FormCounts:
     counts = FormCounts(
         len(given.texts),
         "state",
-        "Write `slot: value, slot: value; request`, without this punctuation in a value, or None",
+        "Write `slot: value, slot: value; request` or None, and leave out this punctuation within a value",
         "that can be read only in part or not at all",
         ", which is read as ",
     )
@@ -493,7 +493,7 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
         else "are placeholders for missing values. Answer these examples again"
     )
     failed = "are error messages or refusals instead of answers. Answer these examples again"
-    same = "repeat a text that is no gold answer. Check whether it is a refusal"
+    same = "repeat a text that is not a gold answer. Check whether it is a refusal"
     for found, said in ((fillers, meaning), (failures, failed), (repeated, same)):
         words = {text for text in found if plain(text) not in known}
         total = sum(counts[text] for text in words)

@@ -200,8 +200,9 @@ def _find(name: str) -> _Setting:
     names = [full.rpartition(".")[2] for full in _known() if full.rpartition(".")[0] == table]
     is_plural = table and last.removesuffix("s") in names  # prepare.samples, although predict has samples
     if (elsewhere := find_setting(last)) and not is_plural:
-        place = f"in the table [{elsewhere.partition('.')[0]}]" if "." in elsewhere else "above all tables"
-        raise DecabenchError(f"'{name}' belongs {place} (with --set: {elsewhere}=…)")
+        above, _, key = elsewhere.rpartition(".")
+        place = f"in the table [{above}]" if above else "above all tables"
+        raise DecabenchError(f"'{name}' must be written as '{key}' {place}, or as --set {elsewhere}=VALUE")
     tables = () if table else (*_TABLES, "predict")
     return _known()[require_name(last, (*names, *tables), f"[{table}] setting" if table else "setting")]
 

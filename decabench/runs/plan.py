@@ -266,8 +266,8 @@ class Prompts:
     )
     choices_by: str = _prompt(
         "sum",
-        "How --protocol choices scores a label: by its log-likelihood in total, per character or per token, or by the "
-        "total minus the label's log-likelihood without the prompt.",
+        "Label score for --protocol choices: the log-likelihood (sum), the log-likelihood per character or per token, "
+        "or the log-likelihood minus the label's log-likelihood without the prompt (unconditional).",
         choices=CHOICES_BY,
     )
     shots_seed: int | None = _prompt(
@@ -288,7 +288,7 @@ def parse_variant(text: str) -> int:
         return ALL_VARIANTS
     if text.isdecimal():
         return int(text)
-    raise ValueError(f"{text!r} is neither the number of a variant nor all.")
+    raise ValueError(f"{text!r} is neither 'all' nor the number of a variant.")
 
 
 _PREDICTOR = (

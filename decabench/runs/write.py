@@ -265,9 +265,9 @@ def occupied_by(plan: Plan) -> str:
             return "contains a submission that can't be read"
         if _is_same(old, plan):
             return _more_answers(old, plan)
-        changed = "from an earlier version of this model or with other settings"
+        changed = "made by an earlier version of this model or with different settings"
         is_earlier = old.predictor.get("name") == plan.predictor["name"]
-        return f"contains the submission {old.name}{f' {changed}' if is_earlier else ''}"
+        return f"contains the submission {old.name}{f', {changed}' if is_earlier else ''}"
     journals = {path.name.removesuffix(OLD) for path in (output / JOURNAL).glob("*.jsonl*")}
     if journals & {task.key.file_name for task in plan.tasks}:
         return ""  # a run was killed, perhaps while moving its files into place

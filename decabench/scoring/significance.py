@@ -516,7 +516,7 @@ def read_statistics(path: Path, metric: Metric) -> tuple[Metric, Array, Array]:
         rows = np.stack([_to_numpy(table.column(name)).astype(float) for name in metric.columns], axis=1)
         if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
             raise ValueError(
-                "it is empty, or contains a value that is not finite or a unit that is not a whole number"
+                "it has no rows, or contains NaN, infinite values or units that are not whole numbers"
             )
     except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
         raise DataError(

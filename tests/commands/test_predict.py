@@ -60,7 +60,7 @@ def test_a_folder_that_is_not_empty_is_asked_for(command, home, tmp_path):
     other = [*options[:-1], tmp_path / "r", "--predictor", "random", "--seed"]
     assert command("predict", *other, "1").exit_code == 0
     done = command("predict", *other, "2")
-    assert "random from an earlier version of this model or with other settings" in " ".join(
+    assert "random, made by an earlier version of this model or with different settings" in " ".join(
         done.stderr.split()
     )
     assert tomllib.loads((tmp_path / "s" / "submission.toml").read_text())["name"] == "oracle"
@@ -219,8 +219,8 @@ def test_the_folder_of_a_run_that_was_killed_is_not_anothers(command, home, tmp_
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--batch-size", "0"], "'0' is neither a whole number above 0 nor auto"),
-        (["--question-variant", "some"], "'some' is neither the number of a variant nor all"),
+        (["--batch-size", "0"], "'0' is neither 'auto' nor a whole number above 0"),
+        (["--question-variant", "some"], "'some' is neither 'all' nor the number of a variant"),
         (["--question-variant", "77"], "sst has no variant 77"),
         (["--ids", "no-such-file"], "There is no file no-such-file"),
         (["--limit", "0"], "0 is not allowed. The value must be at least 1"),
@@ -277,7 +277,7 @@ def test_answers_that_are_none_are_counted(counts, sentences):
         (["m-2024-08-06 (fp_1)", "m-2024-08-06 (fp_2)", "m-2024-08-06"], ""),
         (
             ["m-2024-08-06 (fp_1)", "m-2025-04-01"],
-            "from 2 models, according to the server: m-2024-08-06, m-2025-04-01",
+            "from 2 models: m-2024-08-06, m-2025-04-01",
         ),
     ],
 )

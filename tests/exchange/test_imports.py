@@ -242,7 +242,11 @@ def test_a_limited_run_says_so_and_is_scored_on_its_part(bring, golds, home, tmp
         ("csv", b"id,text\n", "no column 'answer' .--answer.. The columns are 'id', 'text'. Specify"),
         ("csv", b"", "is empty. The first line must list the columns"),
         ("csv", b"id;answer\na;b\n", "add --delimiter ';'"),
-        ("csv", b"yes\nno\n", "If each line is an answer, in the order of the data, use the format text"),
+        (
+            "csv",
+            b"yes\nno\n",
+            "If each line is an answer, in the same order as the data, use the format text",
+        ),
         ("csv", b'id,answer\n"a,b\n', "CSV with"),
         ("csv", b"id,answer\n", "no answers to the 32 "),
         ("text", b"caf\xe9\n", "byte 4 is not valid UTF-8"),

@@ -136,14 +136,14 @@ def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_p
     """If 10 follows 1, the file was sorted by id as text, so it isn't in the order of the data."""
     ids = [form.format(at) for at in range(1, 33)]
     table = {"id": ids, "answer": [each.answers[0] for each in examples("sst")]}
-    with pytest.raises(RefusedImportError, match="match them with --in-order"):
+    with pytest.raises(RefusedImportError, match="match the rows with --in-order"):
         bring(table, "sst")
     assert "by the order of the data;" in bring(table, "sst", in_order=True).words
     table = {key: sorted_as_text(column) for key, column in table.items()}
     with pytest.raises(RefusedImportError, match="none of the 32 rows has the id of an example") as caught:
         bring(table, "sst", force=True)
     assert "--in-order" not in str(caught.value)
-    with pytest.raises(SubmissionError, match="Sort the rows by the numbers in their ids"):
+    with pytest.raises(SubmissionError, match="the numbers in the ids begin with"):
         bring(table, "sst", force=True, in_order=True)
 
 
@@ -161,7 +161,9 @@ def test_a_column_that_counts_the_rows_must_count_them_in_order(bring, examples)
 def test_right_texts_next_to_a_model_s_are_refused(bring, examples, column):
     rows = examples("squad")
     table = {"id": [each.id for each in rows], "answer": [each.answers[0] for each in rows]}
-    with pytest.raises(SubmissionError, match="The table has only right answers, so they may be the labels"):
+    with pytest.raises(
+        SubmissionError, match="The table contains only right answers, which may be the labels"
+    ):
         bring({**table, column: [each.context.split()[0] + each.id for each in rows]}, "squad")
     bring({**table, column: ["gpt-4"] * len(rows)}, "squad")
 

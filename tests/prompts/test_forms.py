@@ -99,8 +99,8 @@ def test_lists_in_other_forms(text: str, form: str) -> None:
         ("IOBES", "B-X L-X U-Y", "BILOU or BMEWO"),
         ("IOBES", "b-x m-x e-x w-x", "BILOU or BMEWO"),
         ("IOB2", "PER-B PER-I O", "tags with the letter at the end (PER-B)"),
-        ("IOB2", "B_PER I_PER O", "tags with another separator after the letter (B_PER)"),
-        ("IOB2", "B-PER 0 0", "tags with another symbol for O"),
+        ("IOB2", "B_PER I_PER O", "tags with a different separator after the letter (B_PER)"),
+        ("IOB2", "B-PER 0 0", "tags with a different symbol for O"),
         ("IOB2", "I-PER I-PER O", "IOB1"),
         ("IOB2", "S-PER O", "IOBES"),
         ("IOB2", "B-PER-x I-PER-x o", ""),
@@ -199,15 +199,13 @@ def test_values_that_no_gold_answer_has() -> None:
 )
 def test_tags_of_another_tag_set(text: str, is_other: bool) -> None:
     said = counted(Tags(names=TAGS), "tag_accuracy", [text] * 3).describe()
-    assert ("of 6 items are not tags of the task, which are DET, NOUN, VERB: " in said) is is_other
+    assert ("of 6 items are not tags of the task (DET, NOUN, VERB): " in said) is is_other
 
 
 def test_a_tag_set_with_a_few_other_names_is_named() -> None:
     tags = Tags("IOB1", ("O", "I-LOC", "I-PER"))
     said = counted(tags, "sequence_f1", ["O O O I-PERSON", "O O I-LOC O"] * 20).describe()
-    assert said.startswith(
-        "20 of 40 items are not tags of the task, which are O, I-LOC, I-PER: 'I-PERSON' (20)"
-    )
+    assert said.startswith("20 of 40 items are not tags of the task (O, I-LOC, I-PER): 'I-PERSON' (20)")
     assert (
         counted(tags, "sequence_f1", ["O I-PERSON", *["O I-LOC"] * 60]).describe() == ""
     )  # a model's mistake

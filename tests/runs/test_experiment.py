@@ -264,7 +264,7 @@ def test_every_option_of_predict_is_a_setting():
         ),
         (
             {"predict.split": "test"},
-            "'predict.split' belongs above all tables (with --set: split=…)",
+            "'predict.split' must be written as 'split' above all tables, or as --set split=VALUE",
         ),
     ],
 )

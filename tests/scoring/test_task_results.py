@@ -62,7 +62,7 @@ def test_find_metric():
     ("name", "sentence"),
     [
         ("nf11", "Did you mean nf1"),
-        ("no_such_package:metric", "Install its package, or run the command in the folder"),
+        ("no_such_package:metric", "Install the module's package, or run the command in the folder"),
         ("json:dumps", "which is not a decabench.metrics.Metric"),
     ],
 )

@@ -125,7 +125,7 @@ def test_names_of_vectors(encoder):
     assert joined.digest == f"none:4+{joined.contextual[0].digest}"
     with pytest.raises(DataError, match=f"The contextual vectors contextual:{encoder} must come last"):
         join_vectors([f"contextual:{encoder}", "none:4"])
-    with pytest.raises(DataError, match="has no vectors for the words in answers"):
+    with pytest.raises(DataError, match="require ordinary word vectors too"):
         join_vectors([f"contextual:{encoder}"])
 
 
@@ -141,7 +141,7 @@ def test_a_model_reads_them_and_answers_as_it_did(make_run, encoder, tmp_path, n
     copy = tmp_path / "copy"
     export_checkpoint(saved, copy, half=False)
     exported = Checkpoint.open(copy)
-    with pytest.raises(MissingDataError, match="move its folder into the checkpoint's folder"):
+    with pytest.raises(MissingDataError, match="copy the encoder's folder into the checkpoint's folder"):
         exported.load("cpu")
     shutil.copytree(encoder, copy / encoder.name)
     assert exported.vectors == ("none:8", f"contextual:{copy / encoder.name}")

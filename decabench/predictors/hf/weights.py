@@ -212,7 +212,7 @@ def _snapshot(repository: str, revision: str | None, patterns: tuple[str, ...]) 
 
 _REFUSALS = {
     "GatedRepoError": "you must set HF_TOKEN and accept the terms on the repository's page",
-    "RevisionNotFoundError": "there is no revision of this name",
+    "RevisionNotFoundError": "there is no revision with this name",
     "RepositoryNotFoundError": "there is no such repository, or HF_TOKEN does not grant access to it",
     "HFValidationError": "this is not a valid repository name",
 }

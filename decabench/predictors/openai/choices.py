@@ -153,7 +153,7 @@ def _label_values(reply: Mapping[str, Any], label: str) -> list[float]:
                 if end == len(tokens) and isinstance(text, str) and text and not text.endswith(label):
                     raise UnreadableReplyError("its log-probabilities are shifted by a token")
                 return [float(value) for value in own]
-    raise UnreadableReplyError("its reply has no log-probabilities of the prompt")
+    raise UnreadableReplyError("it has no log-probabilities for the prompt")
 
 
 def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:

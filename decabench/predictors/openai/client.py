@@ -354,13 +354,13 @@ class Client:
                 said = excerpt(self._key.redact(str(error)) or type(error).__name__)
                 raise _RetryableError(f"{happened} ({said})", unreachable=unreachable) from None
             except OverflowError:
-                raise _RetryableError(f"sent more than {LARGEST_REPLY >> 20} MiB") from None
+                raise _RetryableError(f"sent a reply of more than {LARGEST_REPLY >> 20} MiB") from None
             self._has_replied = True
             try:
                 text = received.decode("utf-8-sig")
             except UnicodeDecodeError:
                 if 200 <= status < 300:  # replacement characters would change the answer
-                    raise _RetryableError("sent a reply that is not UTF-8") from None
+                    raise _RetryableError("sent a reply that is not valid UTF-8") from None
                 text = received.decode("utf-8", "replace")
             return ServerReply(status, text, headers)
 

@@ -289,7 +289,7 @@ def test_what_the_hub_refuses(hub: FileServer, tmp_path: Path) -> None:
             "no such repository, or HF_TOKEN does not grant access",
         ),
         (Fault(403, headers={"X-Error-Code": "GatedRepo"}), "set HF_TOKEN and accept the terms"),
-        (Fault(404, headers={"X-Error-Code": "RevisionNotFound"}), "there is no revision of this name"),
+        (Fault(404, headers={"X-Error-Code": "RevisionNotFound"}), "there is no revision with this name"),
     ]:
         hub.always[path] = fault
         (line,) = through(hub, tmp_path)

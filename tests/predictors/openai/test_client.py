@@ -155,7 +155,7 @@ def test_a_reply_without_end_is_given_up(waits, monkeypatch):
     monkeypatch.setattr(openai_client, "LARGEST_REPLY", 1 << 20)
     with serving(lambda seen: Say(b" " * (2 << 20))) as server:
         found = outcomes(at(server.url, retries=0), questions(1))
-    assert found["q0"] == Failure("No answer after one try: the server sent more than 1 MiB.")
+    assert found["q0"] == Failure("No answer after one try: the server sent a reply of more than 1 MiB.")
 
 
 def test_an_unreachable_server_stops_the_run(waits):
