@@ -160,5 +160,5 @@ def test_tasks_whose_questions_differ_are_refused():
         encode(Question("2", "is it bad?", "yes"), "good", task, reader)
     encode(Question("3", "is it bad?", "yes"), None, task, reader)  # prediction may word it otherwise
     tagging = replace(task, output=TAGGING["pos"], question_varies=True)
-    with pytest.raises(DataError, match="varying questions for tags"):
+    with pytest.raises(DataError, match="doesn't read questions when it tags words"):
         encode(Question("4", "nouns?", "yes"), "V", tagging, reader)
