@@ -36,13 +36,13 @@ class ItemFaults:
     """The numbers of malformed items in a prediction. Items that are well formed but wrong don't count."""
 
     missing: int
-    """Tokens without an item, because there are too few items or the item is `_` (unless the gold item is `_` too)."""
+    """The number of tokens without an item: there are too few items, or the item is `_` but the gold item isn't."""
     extra: int
-    """Items beyond the last token."""
+    """The number of items beyond the last token."""
     unknown: int
-    """Tags that don't occur in the gold answers or, in trees, unreadable items."""
+    """The number of tags that don't occur in the gold answers or, in trees, unreadable items."""
     outside: int
-    """Heads in trees that are not tokens of the sentence."""
+    """The number of heads in trees that are not tokens of the sentence."""
 
 
 def count_faults(prediction: str, gold: str, known: Set[str] | None) -> ItemFaults:

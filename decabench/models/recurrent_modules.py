@@ -93,9 +93,9 @@ class RecurrentModulesConfig(TextConfig):
     decoder_sparsity: Amount = 1.0
     """The weight lambda_2 of the penalty on open connections to the decoders, Eq. 11 (paper)."""
     encoder_open: Share = 0.75
-    """The proportion of connections in the encoder that can be open without a penalty, gamma_1 (paper)."""
+    """The proportion gamma_1 of connections in the encoder that can be open without a penalty (paper)."""
     decoder_open: Share = 0.75
-    """The proportion of connections to a decoder that can be open without a penalty, gamma_2 (paper)."""
+    """The proportion gamma_2 of connections to a decoder that can be open without a penalty (paper)."""
     mean_penalty: bool = True
     """Whether penalties are divided by the number of possible connections (guess; otherwise, all connections
     soon close)."""

@@ -175,7 +175,10 @@ class PythonBackend:
         return {key: value for key, value in content.items() if value is not None}
 
     def _own_description(self, found: Any) -> dict[str, Any] | None:
-        """Return the result of the predictor's `describe()` as JSON types. With a revision, its errors are ignored."""
+        """Return the result of the predictor's `describe()` as JSON types.
+
+        Errors of `describe()` are ignored if a revision is given.
+        """
         if not hasattr(found, "describe"):
             return None
         try:

@@ -367,7 +367,7 @@ def _folded(text: str) -> str:
 
 
 def _columns(sample: _Sample) -> str:
-    """Detect queries with column numbers, as in `SELECT col3`, although the gold queries use column names."""
+    """Detect answers that select column numbers, such as `SELECT col3`, where the gold queries use column names."""
     pattern = re.compile(
         r"\b(?:select(?: (?:max|min|count|sum|avg))?|where|and)[\s(\"'`\[]+(?:c|col|column)_?\d+\b",
         re.IGNORECASE,

@@ -44,43 +44,43 @@ class Tally:
     total: int
     """Number of examples to answer."""
     resumed: int = 0
-    """Answers already in the journal."""
+    """The number of answers already in the journal."""
     answered: int = 0
-    """Answers given in this run."""
+    """The number of answers given in this run."""
     failed: int = 0
-    """Examples that failed in this run."""
+    """The number of examples that failed in this run."""
     prompt_tokens: int = 0
     """Number of prompt tokens in this run, where known."""
     completion_tokens: int = 0
     """Number of generated tokens in this run, where known."""
     cut: int = 0
-    """Answers with a truncated context, including those from the journal."""
+    """The number of answers with a truncated context, including those from the journal."""
     truncated: int = 0
-    """Answers that reached the token limit, including those from the journal."""
+    """The number of answers that reached the token limit, including those from the journal."""
     unparseable: int = 0
-    """Outputs without an answer in the form that the task requires."""
+    """The number of outputs without an answer in the form that the task requires."""
     refused: int = 0
-    """Answers refused by the model or by a filter on its server, which score as wrong."""
+    """The number of answers refused by the model or by a filter on its server, which score as wrong."""
     empty: int = 0
-    """Answers that are empty for any reason not counted in another field."""
+    """The number of answers that are empty for any reason not counted in another field."""
     cut_reasoning: int = 0
-    """Empty answers that reached the token limit, usually during reasoning."""
+    """The number of empty answers that reached the token limit, usually during reasoning."""
     only_reasoning: int = 0
-    """Empty answers of models that stopped after their reasoning."""
+    """The number of empty answers of models that stopped after their reasoning."""
     not_in_context: int = 0
-    """Answers to an extractive task that don't occur in the context."""
+    """The number of answers to an extractive task that don't occur in the context."""
     served_by: list[str] = field(default_factory=list)
     """Models that answered, as reported by the server, in order of appearance."""
     other_label: int = 0
-    """Answers that match none of the possible labels."""
+    """The number of answers that match none of the possible labels."""
     other_label_example: str = ""
     """A message about the first answer counted in `other_label`, with the valid labels and advice."""
     answer_format: str = ""
     """A message about the format that most answers seem to use, such as HTML. Empty for plain text."""
     template: int = 0
-    """Answers from which role headers or chat template tokens were removed."""
+    """The number of answers from which role headers or chat template tokens were removed."""
     tool_calls: int = 0
-    """Outputs that call a tool instead of answering. They are not included in `unparseable`."""
+    """The number of outputs that call a tool instead of answering. They are not included in `unparseable`."""
     seconds: float = 0.0
     """Seconds from the start of the task to the latest outcome, excluding the time to load a model in this process."""
     commonest_error: str = ""

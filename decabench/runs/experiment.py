@@ -109,7 +109,7 @@ class Experiment:
     force: bool = False
     """Whether to replace another predictor's submission in the folder."""
     board: Path | None = None
-    """A folder for a leaderboard of all submissions next to `output`. Only the command `decabench run` writes it."""
+    """The folder to write a leaderboard to, by `decabench run` only. It lists all submissions next to `output`."""
     log: tuple[str, ...] = ()
     """Trackers to send scores to, such as `wandb` or `mlflow`."""
     prepare: PrepareSettings = field(default_factory=PrepareSettings)

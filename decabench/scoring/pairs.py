@@ -100,7 +100,7 @@ class _Block:
     moved: Array
     """(systems + 1, resamples): sum(e x), the change of each score."""
     lean: Array
-    """(systems + 1, resamples): the factor of `moved` in the variance, as defined above."""
+    """(systems + 1, resamples): the coefficient of `moved` in the variance, as defined above."""
     products: Array
     """(systems + 1, systems + 1): c sum(h^2 x x'), the variances and covariances of the systems' scores."""
 

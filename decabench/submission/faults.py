@@ -84,7 +84,7 @@ class Fault:
     file: str = ""
     """The file's path in the submission; empty if the fault is not in a file."""
     line: int | None = None
-    """The line, from 1; None if the fault is not on a line."""
+    """The line number, counted from 1; None if the fault doesn't belong to a line."""
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"

@@ -381,7 +381,10 @@ def from_record(content: Mapping[str, Any]) -> TrainConfig:
 
 
 def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
-    """Return a copy of a dataclass, updated with a mapping. Nested tables are merged; an empty table clears one."""
+    """Return a copy of a dataclass, updated from a mapping.
+
+    Nested tables are merged, but an empty table replaces the old table.
+    """
     hints = get_type_hints(type(base), include_extras=True)
     changed: dict[str, Any] = {}
     for key, value in content.items():
