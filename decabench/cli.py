@@ -38,8 +38,8 @@ _COMMANDS = {
     "leaderboard": "Score submissions, and write the leaderboard "
     "as a static site that you can open directly from disk.",
     "metrics": "List the metrics with their definitions, their ranges, and the scorers that they reproduce.",
-    "predict": "Answer the questions of prepared tasks and write a submission.",
-    "prepare": "Turn the datasets' published files into examples on disk.",
+    "predict": "Answer the questions in prepared tasks and write a submission.",
+    "prepare": "Convert the datasets' published files to examples on disk.",
     "review": "Check and score submissions from other people, and show where they would rank.",
     "run": "Prepare data, ask a model, and check, score and compare its answers, as described in FILE (TOML).",
     "show": "Show what a submission got right and wrong, example by example.",

@@ -45,7 +45,7 @@ def compare(
     html: Path | None = option(None, "Also write the comparison as an HTML page.", type=_options.FILE),
     fail_on_regression: tuple[str, ...] = option(
         (),
-        "Exit with code 1 if B is worse than A by more than POINTS on TASK, or on `decascore`. Can be repeated.",
+        "Exit with code 1 if B is worse than A by more than POINTS on TASK (a task or decascore). Can be repeated.",
         metavar="TASK:POINTS",
     ),
     alpha: float | None = option(

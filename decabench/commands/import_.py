@@ -49,7 +49,7 @@ def import_(
     ),
     id: str | None = option(
         None,
-        "For CSV input, the column with the ids. For lm-eval, the field of doc with the ids.",
+        "For CSV input, the column with the ids. For lm-eval, the field of 'doc' with the ids.",
         metavar="NAME",
         unset="id",
     ),

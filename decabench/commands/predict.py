@@ -94,7 +94,7 @@ _SHOW_PROMPT = option(
 @options_of(Run, "prices", "price_in", "price_out", "max_cost")
 @click.pass_context
 def predict(context: click.Context, /, **given: Any) -> None:
-    """Answer the questions of prepared tasks and write a submission.
+    """Answer the questions in prepared tasks and write a submission.
 
     Without --tasks or --suite, answers every task of the decathlon that has the split. Each answer is written to
     DIR/journal as it arrives. After a crash, Ctrl-C or failed examples, run the same command again to continue. Exits
@@ -302,13 +302,13 @@ _FORMS = {
     "unparseable": "{} {are} unparseable.",
     "refused": "{} {were} refused by the model or its server's filter, and {are} scored as wrong.",
     "cut_reasoning": "{} ran out of tokens during reasoning. Increase --max-new-tokens, or turn reasoning off.",
-    "only_reasoning": "{} {are} only reasoning. Increase --max-new-tokens, or turn reasoning off.",
+    "only_reasoning": "{} {contain} only reasoning. Increase --max-new-tokens, or turn reasoning off.",
     "empty": "{} {are} empty.",
     "not_in_context": "{} {are} not in the context, although the task requires it.",
 }
 """Warnings about answers, by the `Tally` field that counts them.
 
-`{}` stands for a phrase such as `3 of 20 answers`, and `{are}` and `{were}` for a verb that agrees with it.
+`{}` stands for a phrase such as `3 of 20 answers`, and `{are}`, `{were}` and `{contain}` for verbs that agree with it.
 """
 
 _TEMPLATE_ADVICE = {
@@ -335,7 +335,8 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
         for kind, sentence in _FORMS.items():
             if number := getattr(tally, kind):
                 more = example if kind == "unparseable" and not has_others else ""
-                verbs = {"are": "is", "were": "was"} if number == 1 else {"are": "are", "were": "were"}
+                verbs = {"are": "is", "were": "was", "contain": "contains"}
+                verbs = verbs if number == 1 else {verb: verb for verb in verbs}
                 said = sentence.format(f"{number:,} of {count:,} answers", **verbs)
                 yield f"{tally.task}: {said}{more}"
     # served_by is "model (fingerprint)"; a model's fingerprint may change while it answers

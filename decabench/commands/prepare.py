@@ -56,7 +56,7 @@ def prepare(
     hidden: bool = _options.HIDDEN,
     include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
-    """Turn the datasets' published files into examples on disk.
+    """Convert the datasets' published files to examples on disk.
 
     TASK… lists the tasks to prepare, by default all tasks of the decathlon and your own. Data that is
     up to date is skipped, even if it was prepared from a mirror that you don't specify this time. A

@@ -340,7 +340,7 @@ def _words(
     if used := [f"{ours} for {theirs}" for theirs, ours in settings.labels.items() if theirs in replaced]:
         parts.append(f"labels replaced: {excerpt(', '.join(used), 500)}")
     if unused := [theirs for theirs in settings.labels if theirs not in replaced]:
-        parts.append(f"no answer was {excerpt(' or '.join(unused), 500)}")
+        parts.append(f"labels that no answer has: {excerpt(', '.join(unused), 500)}")
     return "; ".join(parts) + "."
 
 

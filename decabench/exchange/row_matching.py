@@ -27,7 +27,7 @@ _IN_ORDER = (
     "If there is one row for each example, in the same order as the data, match the rows with --in-order."
 )
 _IN_QUOTES = (
-    "a quotation mark in this row starts a field that includes the following rows; put fields that contain "
+    "a quotation mark in this row opens a field that extends over the following rows; enclose fields that contain "
     "quotation marks in quotation marks, and double the marks inside them"
 )
 
@@ -150,7 +150,8 @@ class _Matching:
         for number, row in enumerate(self.opened.rows):
             if number == most:
                 raise SubmissionError(
-                    f"{self.name} has more than {most:,} rows, but there are only {len(self.examples.ids):,} examples."
+                    f"{self.name} has more than {most:,} rows, but the split has only {len(self.examples.ids):,} "
+                    "examples."
                 )
             if row.answer is None and row.problem is not None:
                 self._fault(row, *row.problem)
@@ -242,14 +243,15 @@ class _Matching:
                 self._fault(
                     row,
                     "unknown-id",
-                    f"the row is for example number {place:,} (counted from 0), but there are only {most:,} examples",
+                    f"the row is for example number {place:,} (counted from 0), but the split has only {most:,} "
+                    "examples",
                 )
             elif self.is_by_id and self.examples.find(row.id) not in (None, place):
                 id_, expected = quoted(row.id or ""), quoted(self.examples.ids[place])
                 self._fault(
                     row,
                     "other-text",
-                    f"the row has the id {id_}, but the example in the same position has {expected}",
+                    f"the row has the id {id_}, but the example in the same position has the id {expected}",
                 )
         if self.faults:
             self._refuse("the rows are not in the same order as the data", self._advise())

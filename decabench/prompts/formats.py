@@ -716,7 +716,7 @@ def _reversed(sample: _Sample) -> str:
     scores = f"{abs(after):.2f} in {sample.given.metric.headline} instead of {abs(sample.score):.2f}"
     return sample.say(
         seen,
-        f"are next to each other and seem to be on a reversed scale. With that fixed, all answers score {scores}",
+        f"are consecutive and seem to be on a reversed scale. With that fixed, all answers score {scores}",
     )
 
 

@@ -689,7 +689,7 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
         yield f"its status is {task.status}, but its score is {task.score}"
     for score in scores:  # a perfect BLEU is 100.00000000000004
         if score is not None and not low - 1e-6 <= score <= high + 1e-6:
-            yield f"it has a score or an interval end of {score}, which is not between {low:g} and {high:g}"
+            yield f"it has a score or interval bound of {score}, which is not between {low:g} and {high:g}"
     if task.interval and task.interval[0] > task.interval[1] + 1e-6:
         yield f"its interval is {list(task.interval)}, but the lower end must come first"
     counts = (task.n, task.empty, task.faults, task.data.rows, *task.answers.values())

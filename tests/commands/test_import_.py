@@ -89,9 +89,9 @@ def test_labels_that_no_answer_has_are_named(command, home, tmp_path):
     path.write_text("id,answer\n" + "".join(f"{id_},1\n" for id_ in Store(home).ids("sst", "validation")))
     options = ("--task", "sst", "--output", tmp_path / "out", "--name", "x", "--home", home, "--force")
     done = command("import", "csv", path, *options, "--label", "0=positive")
-    assert "; no answer was 0.\n" in done.stdout and "replaced" not in done.stdout
+    assert "; labels that no answer has: 0.\n" in done.stdout and "replaced" not in done.stdout
     done = command("import", "csv", path, *options, "--label", "0=positive", "--label", "1=negative")
-    assert "; labels replaced: negative for 1; no answer was 0.\n" in done.stdout
+    assert "; labels replaced: negative for 1; labels that no answer has: 0.\n" in done.stdout
 
 
 def test_an_import_that_would_fail_is_not_sent_to_evaluate(command, home, predictions, tmp_path):

@@ -257,7 +257,7 @@ _RAISE = "Increase --max-new-tokens, or turn reasoning off."
             {"empty": 1, "cut_reasoning": 5, "only_reasoning": 3},
             [
                 f"5 of 32 answers ran out of tokens during reasoning. {_RAISE}",
-                f"3 of 32 answers are only reasoning. {_RAISE}",
+                f"3 of 32 answers contain only reasoning. {_RAISE}",
                 "1 of 32 answers is empty.",
             ],
         ),

@@ -263,7 +263,7 @@ def test_the_model_its_cost_the_counts_and_the_calibration(
     done = command("show", tmp_path / "s", "--limit", "1", "--home", home)
     said = done.stdout.splitlines()
     assert said[1] == "model m\\u001b[31m, protocol choices, cost 0.5, prompt_tokens 1,234"
-    assert said[2] == "empty 1, unparseable 1, other_label 1"
+    assert said[2] == "unparseable 1, other_label 1"
     done = command("show", tmp_path / "s", "--calibration", "--home", home)
     assert (
         re.search(r"^    75\.0% +\d+\.\d% +\d+  #+$", done.stdout, re.M) and "Brier score 0." in done.stdout

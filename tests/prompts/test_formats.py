@@ -516,7 +516,7 @@ def test_a_part_on_a_reversed_scale(metric: str, noise: float, first: int, last:
     numbers = [min(max(gold + random.gauss(0, noise), 1), 5) for gold in golds]
     texts = [f"{6 - number if first <= at < last else number:.2f}" for at, number in enumerate(numbers)]
     found = describe_golds(Number(1, 5), metric, list(map(str, golds)), texts)
-    assert ("next to each other and seem to be on a reversed scale" in found) is said
+    assert ("are consecutive and seem to be on a reversed scale" in found) is said
 
 
 def test_brackets_of_a_treebank() -> None:

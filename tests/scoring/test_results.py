@@ -320,7 +320,7 @@ def refusal(text: str) -> str:
         ),
         (
             changed(SEVEN_OF_READING, "tasks", "sst", "interval", value=[9.0, 101.0]),
-            "sst: it has a score or an interval end of 101.0",
+            "sst: it has a score or interval bound of 101.0",
         ),
     ],
 )
@@ -333,7 +333,7 @@ def test_damage_is_a_sentence(text: str, reason: str) -> None:
     ("score", "reason"),
     [
         (None, "its status is"),
-        (-1, "it has a score or an interval end of -1.0, which is not between 0 and 100"),
+        (-1, "it has a score or interval bound of -1.0, which is not between 0 and 100"),
         ("90", "Expected `float | null`, got `str` - at `$.score`"),
     ],
 )
@@ -370,7 +370,7 @@ def test_scores_of_other_metrics_have_their_range(metric: str, score: float, is_
 def test_a_known_task_cannot_take_another_metric_s_range() -> None:
     forged = replace(SCORED, metric="mse", headline="mse", score=900.0, interval=None)
     assert refusal(replace(SEVEN_OF_READING, tasks={"sst": forged}).to_json()).startswith(
-        "sst: it has a score or an interval end of 900.0"
+        "sst: it has a score or interval bound of 900.0"
     )
 
 
@@ -391,7 +391,7 @@ def test_a_limited_run_says_of_how_many(run: LimitedRun | None) -> None:
         ({"0": 1.0, "<b>": 2.0}, "its variants must have numbers from 0 to 999, including 0"),
         (
             {"0": 1.0, "1": 101.0},
-            "it has a score or an interval end of 101.0, which is not between 0 and 100",
+            "it has a score or interval bound of 101.0, which is not between 0 and 100",
         ),
     ],
 )

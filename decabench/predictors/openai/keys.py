@@ -108,6 +108,7 @@ def _read_header(header: Header) -> Header:
     if not value or not all(" " <= char <= "~" for char in value):
         reason = "contains characters that are not allowed in a header" if value else "is not set"
         raise DecabenchError(
-            f"--header {header.name} reads the environment variable {variable}, which {reason}."
+            f"--header {header.name} reads the environment variable {variable}, which {reason}. Set the variable to "
+            "the header's value."
         )
     return Header(header.name, value)
