@@ -69,7 +69,7 @@ def explain_json_error(error: json.JSONDecodeError) -> str:
 
 
 _IN_WORDS = {
-    "Expecting value": "there is no JSON value",
+    "Expecting value": "there is no valid JSON value",
     "Expecting property name enclosed in double quotes": "a key in double quotes is missing",
     "Illegal trailing comma before end of object": "there is an extra comma",
     "Illegal trailing comma before end of array": "there is an extra comma",
@@ -237,7 +237,7 @@ def read_text(path: Path, limit: int) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"it is not UTF-8 at line {line}; save the file as UTF-8") from None
+        raise ValueError(f"line {line} is not UTF-8; save the file as UTF-8") from None
 
 
 def read_json(path: Path, limit: int = JSON_LIMIT, format: str = "") -> dict[str, Any]:

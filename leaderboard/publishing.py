@@ -76,7 +76,8 @@ def publish(files: Iterable[File], output: Path, about: Mapping[str, Any] | None
             for name in find_others(site):
                 if (built / name).exists():
                     raise LeaderboardError(
-                        f"{site / name} has the same name as a page of the site. Move the file elsewhere."
+                        f"{site / name} has the same name as a page of the site. Rename the file, or move it out of "
+                        "the folder."
                     )
                 shutil.copy2(site / name, built / name)
             if site.exists():

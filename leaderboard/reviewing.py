@@ -32,8 +32,8 @@ from decabench.workers import process_pool
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Matches the folder names that are accepted, which never need to be quoted in a shell."""
 _NAMING = (
-    "must have at most 100 characters (only letters, digits, dots, hyphens and underscores) and start with a "
-    "letter or digit"
+    "must start with a letter or digit, contain only letters, digits, dots, hyphens and underscores, and have at most "
+    "100 characters"
 )
 _MOST_FILES = 1_000
 _PLAIN = "send only regular files, without links or Git repositories"

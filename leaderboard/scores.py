@@ -203,7 +203,7 @@ def _search(top: Path, folder: Path, depth: int, found: dict[str, str], refused:
             _search(top, path, depth + 1, found, refused)
 
 
-_LEADS_OUT = "it is a link that leads out of its submission; replace the link with a copy, or link the whole submission"
+_LEADS_OUT = "it links outside its submission; replace the link with a copy, or link to the whole submission"
 
 
 def _is_archive(path: Path) -> bool:

@@ -222,8 +222,8 @@ _JMT_NOTES = (
     "The paper prints the chunking scores 97.12 and 97.28 in parentheses, because these models are also trained on "
     "parsing data that contains the chunking test sentences.",
     "Lower is better for the mean squared error of relatedness.",
-    "The scores are copied as printed from the first version of the paper (2016), and are on test data. Neither the "
-    "predictions nor the variance over seeds is published.",
+    "The scores are for the test data, as printed in the first version of the paper (2016). Neither the predictions "
+    "nor the variance over seeds is published.",
 )
 
 
@@ -306,8 +306,8 @@ CODESWITCH = Suite(
     title="Hindi-English code-switching",
     tasks=("hien.pos", "en.pos", "hi.pos"),
     description=(
-        "Part-of-speech tagging of posts that mix Hindi and English (hien.pos, the primary task), and of English and "
-        "Hindi texts, which are auxiliary tasks for multi-task models."
+        "Part-of-speech tagging of posts that mix Hindi and English (hien.pos, the primary task). Tagging English "
+        "texts and tagging Hindi texts are auxiliary tasks for multi-task models."
     ),
     source="Multi-Task Recurrent Modular Networks (Xu et al. 2021), Table 3, accuracy, test",
     published=tuple(

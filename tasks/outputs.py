@@ -238,7 +238,10 @@ def _find_text_fault(answer: str, metric: str) -> str:
     """
     text = bare(answer)
     if text and text != answer and not _are_alike(metric, text, answer):
-        return f"The answer {answer[:60]!r} begins or ends with spaces, which {metric} counts. Remove the spaces."
+        return (
+            f"The answer {answer[:60]!r} begins or ends with spaces, which {metric} does not ignore. Remove the "
+            "spaces."
+        )
     if _ACCENT.search(answer):
         composed = unicodedata.normalize("NFC", answer)
         if composed != answer and not _are_alike(metric, composed, answer):

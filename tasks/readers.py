@@ -106,7 +106,9 @@ def text_lines(path: Path) -> Iterator[Record]:
                 try:
                     text = content.decode("cp1252")
                 except UnicodeDecodeError as error:
-                    raise DataError(f"{path.name}, line {number}, is not UTF-8 or Windows-1252.") from error
+                    raise DataError(
+                        f"{path.name}, line {number}, is neither valid UTF-8 nor valid Windows-1252."
+                    ) from error
             yield Record(text, path.name, f"line {number:,}")
 
 

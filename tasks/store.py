@@ -259,11 +259,11 @@ class Store:
         run = f"Run decabench prepare {task.name}{include_option(task)}{home_option(self.home)}"
         if is_of_other_files(task, split, record):
             raise DataError(
-                f"{task.name} was prepared from {', '.join(str(file['name']) for file in record.files)}, which belong "
-                f"to another task of the same name. {run}, or rename one of the tasks."
+                f"{task.name} was prepared from the files of another task with the same name "
+                f"({', '.join(str(file['name']) for file in record.files)}). {run}, or rename one of the tasks."
             )
         if changed := changed_files(task.folder, record):
-            raise DataError(f"{changed[0]} has changed since {task.name} was prepared. {run} again.")
+            raise DataError(f"{changed[0]} has changed since {task.name} was prepared. {run}.")
 
     def records(self, task: str) -> dict[str, SplitRecord]:
         """Read the records of a task's prepared splits, if any. Raises DataError for a damaged file."""
@@ -277,8 +277,8 @@ class Store:
             return {}
         except (OSError, ValueError) as error:
             raise DataError(
-                f"{path} is damaged ({error}). Run decabench prepare {task} again, with the --mirror or --sample that "
-                "you used."
+                f"{path} is damaged ({error}). Run decabench prepare {task} again, with the same --mirror or --sample "
+                "if you used one."
             ) from error
 
     def readable_records(self, task: str) -> dict[str, SplitRecord]:

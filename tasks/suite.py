@@ -76,7 +76,7 @@ class Suite:
         if repeated := sorted(task for task, count in Counter(self.tasks).items() if count > 1):
             faults.append(f"'tasks' lists {', '.join(repeated)} more than once. List each task only once.")
         if self.total not in get_args(Combination):
-            faults.append(f"'total' must be sum, mean or none, not {self.total!r}.")
+            faults.append(f"'total' must be 'sum', 'mean' or 'none', not {self.total!r}.")
         for row in self.published:
             if strange := [task for task in row.scores if task not in self.tasks]:
                 faults.append(

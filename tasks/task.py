@@ -349,7 +349,7 @@ class Task:
                         f"{', '.join(self.output.names)}."
                     )
         if self.curriculum not in (None, *get_args(Curriculum)):
-            yield f"'curriculum' must be easy, hard or None, not {self.curriculum!r}."
+            yield f"'curriculum' must be 'easy', 'hard' or None, not {self.curriculum!r}."
 
 
 def require_metric(name: str) -> str:

@@ -328,5 +328,7 @@ def matched(
     """
     groups, named = set(re.compile(pattern).groupindex), set(_PART.findall(template))
     if groups != named:
-        raise ValueError(f"The template {template!r} must use exactly the parts {', '.join(sorted(groups))}.")
+        raise ValueError(
+            f"The template {template!r} must use exactly the groups of the pattern: {', '.join(sorted(groups))}."
+        )
     return Variant(name, Rewording(pattern, template), labels or {}, retired)

@@ -104,4 +104,7 @@ def test_ids_that_count_the_lines(command: Any, home: Path, submit: Any) -> None
     rows = [{"id": str(at), "answer": "positive"} for at in range(32)]
     (folder / "predictions" / "sst.validation.jsonl").write_bytes(lines(rows))
     said = " ".join(command("evaluate", folder, "--home", home).output.split())
-    assert "line numbers are not ids; use decabench import text for answers in the order" in said
+    assert (
+        "line numbers are not ids; if the answers are in the order of the data, use decabench import text"
+        in said
+    )

@@ -69,7 +69,7 @@ def test_files(tmp_path: Path) -> None:
         read_toml(path)
     path.write_bytes(b'a = "\xff"')
     with pytest.raises(
-        DataError, match=r"a\.toml is not valid TOML \(it is not UTF-8 at line 1; save the file as UTF-8\)"
+        DataError, match=r"a\.toml is not valid TOML \(line 1 is not UTF-8; save the file as UTF-8\)"
     ):
         read_toml(path)
     path.write_text("a = ", encoding="utf-8")

@@ -48,8 +48,8 @@ from decabench.untrusted import (
         (r'["\ud800"]', r"it has half of a surrogate pair (\ud800), which is not a character"),
         (r'{"a": {"\uDFFF": 1}}', r"it has half of a surrogate pair (\udfff), which is not a character"),
         ('["\ud800"]', r"it has half of a surrogate pair (\ud800), which is not a character"),
-        ("", "there is no JSON value at column 1"),
-        ("\0", "there is no JSON value at column 1"),
+        ("", "there is no valid JSON value at column 1"),
+        ("\0", "there is no valid JSON value at column 1"),
     ],
 )
 def test_json_that_is_refused(text: str, reason: str) -> None:
@@ -210,7 +210,7 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a JSON object"):
         read_json(path)
     path.write_bytes(b"a\n\xff")
-    with pytest.raises(ValueError, match="not UTF-8 at line 2"):
+    with pytest.raises(ValueError, match="line 2 is not UTF-8"):
         read_text(path, 10)
     with pytest.raises(ValueError, match="larger than 2 bytes"):
         read_text(path, 2)

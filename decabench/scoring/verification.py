@@ -73,17 +73,17 @@ _MEANINGS = {
     "signature": "the metric has a different version",
     "signatures": "a metric has a different version",
     "submission": "submission.toml has changed",
-    "answers": "the answers, or the rule, finish or context_kept of some lines, have changed",
-    "ceiling": "the context_kept of some lines has changed",
+    "answers": "some lines have a different answer, rule, finish or context_kept",
+    "ceiling": "some lines have a different context_kept",
     "partial": "submission.toml has changed",
-    "variants": "the answers to other wordings, or the list of retired wordings, have changed",
+    "variants": "the answers to other wordings or the list of retired wordings have changed",
     "decabench": "scored by a different version of decabench",
 }
 """The likely cause of a difference, by key of the results file.
 
 For a nested key, the outermost key listed here is used.
 """
-_EDITED = "the file was edited, or depends on something that has changed"
+_EDITED = "the results file was edited, or something that it depends on has changed"
 _TOTALS = ("decascore", "interval", "total")
 
 

@@ -109,7 +109,9 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
                     reason = f"the file is compressed, but its name does not end in {suffix}; rename the file"
                     raise BrokenFileError(path, "bad-compression", 1, reason)
                 if number > limits.file_lines:
-                    reason = f"the file has more than {limits.file_lines:,} lines"
+                    reason = (
+                        f"the file has more than {limits.file_lines:,} lines; write one line for each example"
+                    )
                     raise BrokenFileError(path, "too-large", number, reason)
                 is_long = len(line) > limits.line_bytes and not line.endswith(b"\n")
                 rest = line if is_long else b""
@@ -139,7 +141,7 @@ def _broken(path: Path, line: int, error: Exception) -> Exception:
     if packing and isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile, import_zstd().ZstdError)):
         with open(path, "rb") as file:
             is_packed = file.read(4).startswith(_MAGIC[path.suffix])
-        reason = f"the {packing} data is damaged or cut short ({error}); compress the file again"
+        reason = f"the {packing} data is damaged or truncated ({error}); compress the file again"
         if not is_packed:
             reason = f"the file is not compressed; remove {path.suffix} from its name"
         return BrokenFileError(path, "bad-compression", line, reason)
@@ -295,8 +297,8 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
         problems.append(("empty-answer", f"the answer to {quoted(id_ or '?')} is empty"))
     other = record.get("prediction")
     if answer and isinstance(other, str) and answer.casefold() not in other.casefold():
-        reason = "the line also has a 'prediction' with another text, but only its 'answer' is scored"
-        problems.append(("answer-format", f"{reason}; write the model's answer as 'answer'"))
+        reason = "the line has an 'answer' and a different 'prediction', but only the 'answer' is scored"
+        problems.append(("answer-format", f"{reason}; put the model's answer into 'answer'"))
     texts: dict[str, Any] = {
         key: text
         for key in ("raw", "rule")
@@ -309,7 +311,9 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
     if not isinstance(samples, list) or not all(
         each is None or (isinstance(each, str) and well_formed(each) == each) for each in samples
     ):
-        problems.append(("bad-record", "'samples' must be a list of texts, with null for a refused answer"))
+        problems.append(
+            ("bad-record", "'samples' must be a list of strings, with null for each refused answer")
+        )
         samples = []
     reasoning = record.get("reasoning")
     return AnswerLine(
@@ -486,7 +490,10 @@ class AnswerReader:
         limits = Limits(_SLACK_BYTES + len(self._seen) * _ANSWER_BYTES, 100_000 + len(self._seen) * 10)
         if not self._known:
             split = f"{self.file.task}.{self.file.split}"
-            self._note("no-data", f"the ids of {split} are unknown; prepare the data or specify an id list")
+            self._note(
+                "no-data",
+                f"the ids of {split} are unknown; prepare the data, or specify an id list with --ids",
+            )
             limits = _UNKNOWN_IDS
         try:
             with closing(read_lines(self.file.path, limits)) as lines:
@@ -580,7 +587,7 @@ class AnswerReader:
             else ""
         )
         advice = (
-            "line numbers are not ids; use decabench import text for answers in the order of the data"
+            "line numbers are not ids; if the answers are in the order of the data, use decabench import text"
             if self._first_unknown.isdecimal() and not expected.isdecimal()
             else "the answers are for another split or other data; check the split and the prepared data"
         )
@@ -609,7 +616,8 @@ class AnswerReader:
         if partial:
             lines, whole = partial["answered"], partial["of"]
             message = (
-                f"a limited run with {lines:,} of {whole:,} examples, scored separately and never ranked"
+                f"the run was limited to {lines:,} of {whole:,} examples, so it is scored separately and "
+                "never ranked"
             )
             self._note("partial", message)
         if incomplete:

@@ -48,7 +48,7 @@ def unpack(
         with read_errors(path):
             for count, member in enumerate(archive_members(path, limit_bytes), 1):
                 if count > limit_members:
-                    raise refusal(f"it has more than {limit_members:,} members")
+                    raise refusal(f"it contains more than {limit_members:,} files and folders")
                 if member.kind == "other":
                     raise refusal(
                         f"{quoted(member.name)} is a link or a device, is encrypted, or uses an unusual compression "
@@ -103,5 +103,5 @@ def _parts(name: str) -> list[str]:
             "that names look like predictions/sst.validation.jsonl"
         )
     if not name.isprintable() or len(name) > 1000 or any(len(part.encode()) > 200 for part in parts):
-        raise ValueError("has a name that is too long or contains unprintable characters")
+        raise ValueError("is a name that is too long or contains unprintable characters; rename the file")
     return parts

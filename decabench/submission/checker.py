@@ -141,7 +141,7 @@ def _form_faults(
             id_, given = wrong[0]
             message = (
                 f"{subject} not have one item for each word ({fewer:,} too short, {len(wrong) - fewer:,} "
-                f"too long); the number of items for {quoted(id_)} is {given:,} instead of {words[id_]:,}"
+                f"too long); for example, {quoted(id_)} has {given:,} instead of {words[id_]:,} items"
             )
             yield Fault("wrong-length", message, file.name)
     references: Sequence[Item] | None = None
@@ -199,7 +199,8 @@ def _other_data(
         prepared = fingerprints.get(pair)
         if stated and prepared and stated.removeprefix("sha256:") != prepared.removeprefix("sha256:"):
             message = (
-                f"the answers were made for data {stated[:19]}…, but the prepared data is {prepared[:19]}…"
+                f"the answers are for data with the fingerprint {stated[:19]}…, but the prepared data has "
+                f"{prepared[:19]}…"
             )
             yield Fault("other-data", message, file.name)
 
@@ -272,7 +273,7 @@ def read_id_list(path: str | Path) -> IdList:
         splits = msgspec.convert(content, _File).splits
         is_listed_once = len({(each.task, each.split) for each in splits}) == len(splits)
         if not is_listed_once or any(len(set(each.ids)) < len(each.ids) for each in splits):
-            raise ValueError("it contains a split, or an id of a split, more than once")
+            raise ValueError("it lists a split, or an id within a split, more than once")
     except FileNotFoundError as error:
         raise MissingDataError(f"There is no id list {path}. Check the path.") from error
     except (OSError, EOFError, ValueError, zlib.error) as error:

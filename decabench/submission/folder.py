@@ -196,7 +196,9 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
             if inner in (count, "of", text):
                 entry[inner] = value
             else:
-                message = f"the field {quoted(inner)} of {name} {quoted(key)} is unknown and was ignored"
+                message = (
+                    f"the field {quoted(inner)} in the {name} entry {quoted(key)} is unknown and was ignored"
+                )
                 note(inner, message, "unknown-key")
         for key, entry in entries.items():
             for fault in _mark_faults(entry, count, text, least):
@@ -272,7 +274,10 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "date": (_is_date, "a date in the form YYYY-MM-DD"),
     **{name: (lambda value: isinstance(value, dict), f"a table, [{name}]") for name in ("predictor", "data")},
     **{
-        name: (lambda value: isinstance(value, dict), f'a table for each split, [{name}."task.split"]')
+        name: (
+            lambda value: isinstance(value, dict),
+            f'a table for each split, such as [{name}."sst.validation"]',
+        )
         for name in ("partial", "incomplete")
     },
 }
@@ -503,7 +508,9 @@ def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Fil
         if re.fullmatch(r"[1-9][0-9]{0,2}", path.name) and path.is_dir() and is_within(root, path):
             numbers.append(int(path.name))
         elif not path.name.startswith("."):
-            reason = f"it is not a variant's folder; use {VARIANTS}/<number from 1>/{FOLDER}/"
+            reason = (
+                f"it is not the folder of a variant; use the variant's number, as in {VARIANTS}/1/{FOLDER}/"
+            )
             faults.append(Fault("unknown-file", reason, f"{VARIANTS}/{printable(path.name)}"))
     return {
         number: find_files(root, predictions_folder(number), scope, faults, number)
@@ -573,7 +580,7 @@ def _why_unknown(root: Path, path: Path) -> str:
     if path.is_dir():
         return f"it is a folder; put the files directly into {printable(path.parent.name)}/"
     if path.is_symlink() and not _is_plain_file(root, path):
-        return "it is a link that leads out of the submission; replace the link with a copy of the file"
+        return "it is a link that points outside the submission; replace the link with a copy of the file"
     if not path.is_file():
         return "it is not a regular file"
     packed = " or ".join(f".jsonl{suffix}" for suffix in SUFFIXES.values())
@@ -658,7 +665,7 @@ def _write_answers(handle: IO[bytes], answers: Iterable[tuple[str, str] | Mappin
         line = given if isinstance(given, Mapping) else {"id": given[0], "answer": given[1]}
         id_, answer = line["id"], line["answer"]
         if not isinstance(id_, str) or not isinstance(answer, str):
-            raise SubmissionError(f"{_unwritten(number, id_)}: id and answer must both be strings.")
+            raise SubmissionError(f"{_unwritten(number, id_)}: 'id' and 'answer' must both be strings.")
         if id_ in seen:
             fault = f"duplicate-id: the id {quoted(id_)} is used more than once; keep only one answer."
             raise SubmissionError(f"{_unwritten(number, id_)}: {fault}")
@@ -671,7 +678,8 @@ def _write_answers(handle: IO[bytes], answers: Iterable[tuple[str, str] | Mappin
             ) from error
         if len(raw) > (most := Limits().line_bytes):
             raise SubmissionError(
-                f"{_unwritten(number, id_)}: too-large: the line would be longer than {most:,} bytes."
+                f"{_unwritten(number, id_)}: too-large: the line would be longer than {most:,} bytes; shorten "
+                "the answer."
             )
         handle.write(raw)
 

@@ -185,8 +185,8 @@ class TrainConfig:
                 require_name(task, self.tasks, f"task ({key})")
         if self.learn_validation and (self.best_by != "last" or self.patience):
             raise DecabenchError(
-                "With 'learn_validation', no checkpoint can be chosen by score. Set 'best_by' to 'last' and 'patience' "
-                f"to 0 (they are {self.best_by!r} and {self.patience})."
+                "With 'learn_validation', checkpoints can't be chosen by their scores. Set 'best_by' to 'last' (it is "
+                f"{self.best_by!r}) and 'patience' to 0 (it is {self.patience})."
             )
         if self.order in ORDERS_BY_PASS:
             if not self.epochs:
@@ -224,12 +224,12 @@ class TrainConfig:
                     )
         if self.epoch_steps and not self.epochs:
             raise DecabenchError(
-                f"'epoch_steps' is {self.epoch_steps}, but the run is counted in steps. Set 'epochs', or leave out "
-                "'epoch_steps'."
+                f"'epoch_steps' is {self.epoch_steps}, but the length of the run is given in steps. Set 'epochs', or "
+                "leave out 'epoch_steps'."
             )
         if self.rate == "epoch-decay" and not self.epochs:
             raise DecabenchError(
-                "The rate 'epoch-decay' requires a run that is counted in epochs. Set 'epochs'."
+                "The rate 'epoch-decay' requires that the length of the run is given in epochs. Set 'epochs'."
             )
         if not self.vectors:
             raise DecabenchError(

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
 STEPS, VALIDATION = "train.csv", "validation.csv"
-_NOT_A_LOG = "{path} is not a training log ({error}). Move this file elsewhere, then resume the run."
+_NOT_A_LOG = (
+    "{path} is not a training log ({error}). Move the file out of the run's folder, then resume the run."
+)
 _COLUMNS = {
     STEPS: ("step", "task", "loss", "learning_rate", "gradient_norm", "examples", "tokens", "seconds"),
     VALIDATION: ("step", "task", "score"),

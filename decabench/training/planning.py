@@ -103,7 +103,8 @@ def plan_training(
             require_name(task, {*known, *made.tasks}, f"task ({key})")
     if left_out:
         report(
-            f"The model {made.model.name} does not have all the settings in {path}. Ignored: {', '.join(left_out)}."
+            f"These settings in {path} were ignored, because the model {made.model.name} does not have them: "
+            f"{', '.join(left_out)}."
         )
     if made.schedule.endswith("curriculum") and made.first_steps >= made.steps:
         report(
@@ -128,7 +129,7 @@ def _check_folder(folder: Path, resume: bool) -> None:
     if folder.exists() and not is_unstarted(folder):
         if latest_checkpoint(folder) is None:
             raise DecabenchError(
-                f"{folder} contains files that do not belong to a run. Choose another folder."
+                f"{folder} contains files that are not from a training run. Choose another folder."
             )
         if not resume:
             raise DecabenchError(

@@ -116,13 +116,13 @@ class RunState:
         """Read the state in a checkpoint. Raises DataError if the state is missing or invalid."""
         try:
             if checkpoint.record.state is None:
-                raise ValueError("the checkpoint's record contains no state")
+                raise ValueError("its record contains no state")
             state = msgspec.convert({**checkpoint.record.state, "step": checkpoint.record.step}, cls)
             if min(state.step, state.stale, *(min(position) for position in state.positions.values())) < 0:
-                raise ValueError("the state contains a negative number")
+                raise ValueError("its state contains a negative number")
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(
-                f"{checkpoint.folder} has no state to resume from ({error}). Start a new run in another folder."
+                f"{checkpoint.folder} can't be resumed ({error}). Start a new run in another folder."
             ) from error
         return state
 
@@ -229,7 +229,7 @@ def check_vectors(checkpoint: Checkpoint, words: WordTable) -> None:
     if fixed and checkpoint.record.vectors != words.vectors.digest:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, but this run has "
-            "different vectors. Set 'vectors' to the same vectors, or pass the config.toml of the run with --config."
+            "different vectors. Set 'vectors' to the same vectors, or pass the run's config.toml with --config."
         )
 
 

@@ -65,11 +65,13 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     if not begins or set(begins) == set(config.tasks):
         raise DecabenchError(
             f"The schedule {config.schedule!r} trains the tasks {', '.join(first)} before all others, but this "
-            f"run ({', '.join(config.tasks)}) has {'no other tasks' if begins else 'none of these tasks'}. Choose "
-            "some of its tasks with 'first_tasks'."
+            f"run ({', '.join(config.tasks)}) has {'no other tasks' if begins else 'none of these tasks'}. Set "
+            "'first_tasks' to some of the run's tasks."
         )
     if config.epochs:
-        raise DecabenchError(f"The schedule {config.schedule!r} is counted in steps. Leave out 'epochs'.")
+        raise DecabenchError(
+            f"The schedule {config.schedule!r} does not support 'epochs'. Set 'steps' instead of 'epochs'."
+        )
     split = min(config.first_steps, config.steps)
     lengths = ((begins, split), (rounds, config.steps - split))
     return tuple(Phase(tasks, steps, order=config.order) for tasks, steps in lengths if steps)

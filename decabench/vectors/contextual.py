@@ -153,7 +153,7 @@ class ContextualVectors:
             found = self._encoder(input_ids=torch.tensor([pieces]))
             states: Matrix = found.last_hidden_state[0].numpy()
         if not np.isfinite(states).all():
-            raise ValueError("the encoder's states are not finite")
+            raise ValueError("the encoder's output contains numbers that are not finite")
         return states
 
 
@@ -170,12 +170,12 @@ def open_contextual(name: str) -> ContextualVectors:
         missing = [file for file in _FILES if not (folder / file).is_file()]
     if not exists:
         raise MissingDataError(
-            f"The folder of {name} doesn't exist. Specify the folder of a transformers encoder. For a checkpoint "
-            "that uses this encoder, copy the encoder's folder into the checkpoint's folder."
+            f"The folder in {name} doesn't exist. Specify the folder of a transformers encoder. If a checkpoint uses "
+            "the encoder, copy the encoder's folder into the checkpoint's folder."
         )
     if missing:
         raise MissingDataError(
-            f"{name} has no {' and no '.join(missing)}. Specify the folder of a transformers encoder."
+            f"The folder in {name} has no {' and no '.join(missing)}. Specify the folder of a transformers encoder."
         )
     if find_spec("transformers") is None:
         raise MissingDataError(f"{name} requires transformers. Run pip install 'decabench[hf]'.")
@@ -183,7 +183,9 @@ def open_contextual(name: str) -> ContextualVectors:
         config = read_json(folder / "config.json")
         kind = config.get("model_type")
         if kind not in KINDS:
-            raise ValueError(f"'model_type' is {str(kind)[:60]!r}, not one of {', '.join(KINDS)}")
+            raise ValueError(
+                f"'model_type' in config.json is {str(kind)[:60]!r}, not one of {', '.join(KINDS)}"
+            )
         if "quantization_config" in config:
             raise ValueError("the weights are quantized; save them unquantized")
         if asked := [key for key in config if key.endswith("_implementation")]:

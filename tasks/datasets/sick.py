@@ -138,7 +138,7 @@ _SHARED = {
     "notes": (
         "The splits are those of SemEval-2014. The original files are only available from mirrors; the archive that "
         "can be downloaded has 87 fewer pairs. The sampling unit is the sentence that a pair was made from. "
-        "SemEval's files don't name this sentence, so there, all pairs connected by shared sentences form one unit."
+        "If the files don't name this sentence, as in SemEval's, all pairs connected by shared sentences form one unit."
     ),
 }
 

@@ -89,7 +89,7 @@ def _questions(block: list[Record]) -> list[Record]:
     stated = sum(int(number) for number in predicates if number.isdecimal())
     if block[0].value.split()[1:] != [str(len(predicates))] or stated != len(rows):
         raise block[0].fault(
-            "the block that begins here does not have the number of predicates and questions that it states"
+            "the block that begins here states a different number of predicates or questions than it contains"
         )
     return rows
 

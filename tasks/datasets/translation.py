@@ -330,7 +330,7 @@ def _read_multi30k(files: Files, split: str) -> Iterator[Example]:
     sides = zip_longest(*(_gzip_lines(files.path(name)) for name in names))
     for index, (english, german) in enumerate(sides):
         if not english or not german:
-            raise DataError(f"{' and '.join(names)}, line {index + 1}: one side has no text.")
+            raise DataError(f"{' and '.join(names)}, line {index + 1}: one of the files has no text.")
         id = f"multi30k.en.de.{split}.{index}"
         yield Example(id, _EN_DE.question, english, (german,), (id,))
 

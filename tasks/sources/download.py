@@ -154,7 +154,7 @@ class Downloads:
                     _discard(part)
                     return plain_url(url)
                 _discard(part)
-        raise DataError(f"the file is not the expected one: {'; '.join(faults)}")
+        raise DataError(f"the downloaded file has the wrong content: {'; '.join(faults)}")
 
     def forget(self, file: RemoteFile) -> None:
         """Make the next run download a file again."""
@@ -224,7 +224,9 @@ class _Transfer:
     def _require_time(self) -> None:
         limit = self.downloads.network.time_limit
         if time.monotonic() - self.began >= limit:
-            raise TransferError(f"the download was not complete after {limit:.3g} s; run again to continue")
+            raise TransferError(
+                f"the download did not finish within {limit:.3g} s; run the command again to continue"
+            )
 
     def _wait(self, error: InterruptedTransferError) -> None:
         network, size = self.downloads.network, self._size
@@ -247,12 +249,12 @@ class _Transfer:
             try:
                 if response.status_code == 416:  # the partial file is complete, or longer than the file
                     if response.headers.get("Content-Range", "") != f"bytes */{self._size}":
-                        self._start_over("the partial file did not match")
+                        self._start_over("the partial file does not match the file on the server")
                     return True
                 start, total = self._place(response)
                 if total is not None and total > self._most:
                     raise TransferError(
-                        f"the server announces {total:,} bytes, but the file can have at most {self._most:,}"
+                        f"according to the server, the file has {total:,} bytes, but at most {self._most:,} are allowed"
                     )
                 if start == 0:
                     tag = _validator(response)
@@ -336,7 +338,7 @@ class _Transfer:
                     size += len(chunk)
                     if size > self._most:
                         raise TransferError(
-                            f"the server sends more than {self._most:,} bytes, which is the limit for this file"
+                            f"the server sent more than {self._most:,} bytes, the limit for this file"
                         )
                     file.write(chunk)
                     bar.update(len(chunk))

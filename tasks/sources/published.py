@@ -267,7 +267,7 @@ def fetch(
     advice = (
         "Try again later, or use --mirror with a folder or URL that has the files"
         if mirror is None
-        else f"Put the files in the mirror's folder {task}"
+        else f"Put the files into the folder {task} of the mirror"
     )
     raise MissingDataError(
         f"The files for {task} can't be downloaded {place}: {'; '.join(reasons)}. {advice}."

@@ -209,7 +209,7 @@ def test_folders_of_others_are_refused(tmp_path: Path, home: Path, file: str, re
     theirs = tmp_path / "run" / file
     theirs.parent.mkdir(parents=True)
     theirs.write_text("mine = 1\n")
-    with pytest.raises(DecabenchError, match="contains files that do not belong to a run"):
+    with pytest.raises(DecabenchError, match="contains files that are not from a training run"):
         train(tmp_path / "run", ["sst"], "classifier", SETTINGS, home=home, device="cpu", resume=resume)
     assert [path for path in (tmp_path / "run").rglob("*") if path.is_file()] == [theirs]
     assert theirs.read_text() == "mine = 1\n"

@@ -10,7 +10,7 @@ def test_verify(command, home, tmp_path):
     path = folder / "results" / "validation" / "results.json"
     path.write_text(path.read_text().replace('"empty": 0', '"empty": 1'))
     done = command("verify", "--submission", folder, "--home", home)
-    assert done.exit_code == 1 and "sst: empty: the file was edited" in done.stdout
+    assert done.exit_code == 1 and "sst: empty: the results file was edited" in done.stdout
 
 
 def test_a_file_that_may_not_be_read_is_a_difference(command, home, submit, unreadable):

@@ -234,7 +234,7 @@ def test_a_limited_run_says_so_and_is_scored_on_its_part(bring, golds, home, tmp
     ("format", "content", "says"),
     [
         ("squad", b"[1, 2]", "not a SQuAD predictions file"),
-        ("squad", b'{"a": ', "is not JSON: there is no JSON value at column 7"),
+        ("squad", b'{"a": ', "is not JSON: there is no valid JSON value at column 7"),
         ("squad", b'{"a": "b"\n"c": "d"}', "a comma or a closing bracket is missing at line 2, column 1"),
         ("squad", b"[" * 200_000, "nested too deeply"),
         ("squad", b'{"56beb7fd3aeaaa14008c92b5": [{"text": "x"}]}', "not the n-best list"),

@@ -32,7 +32,7 @@ from decabench.tasks import DECATHLON, TASKS, Store, Suite
 from tests.leaderboard.small import results, write
 
 PAIR = Suite("pair", "Pair", ("sst", "schema"), "sum", "sum")
-LEADS_OUT = "it is a link that leads out of its submission; replace the link with a copy, or link the whole submission"
+LEADS_OUT = "it links outside its submission; replace the link with a copy, or link to the whole submission"
 
 
 def put(path: Path, content: str | bytes) -> None:
@@ -143,7 +143,7 @@ def test_other_scripts_are_seen(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("", "it is not JSON: there is no JSON value at column 1"),
+        ("", "it is not JSON: there is no valid JSON value at column 1"),
         (b"\xff\xfe", "it is not UTF-8"),
         ('{"format": "decabench.results/0"}', "its format is 'decabench.results/0'"),
     ],

@@ -161,7 +161,7 @@ def test_states(folder: Path, state: Any) -> None:
             del record["state"]
 
     change_record(folder, change)
-    reason = "Expected `object" if state == [] else "no state to resume from"
+    reason = "Expected `object" if state == [] else "can't be resumed"
     with pytest.raises(DataError, match=reason):
         RunState.of(Checkpoint.open(folder))
 

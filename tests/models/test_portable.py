@@ -109,7 +109,7 @@ def test_a_run_does_not_go_on_from_an_export(remembering, tmp_path):
     last = tmp_path / "trained" / saved.folder.relative_to(tmp_path / "trained")
     shutil.rmtree(last)
     shutil.copytree(tmp_path / "out", last)
-    with pytest.raises(DecabenchError, match="has no state to resume from"):
+    with pytest.raises(DecabenchError, match="can't be resumed"):
         run_training(remembering("trained", resume=True, epochs=3))
 
 

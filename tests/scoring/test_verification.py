@@ -256,16 +256,16 @@ VARIANTS = {"scores": {"0": 9.0, "1": 9.0}, "mean": 9.0, "worst": 9.0, "spread":
 @pytest.mark.parametrize(
     ("keys", "value", "said"),
     [
-        (("tasks", "sst", "score"), 99.0, "sst: score: the file was edited"),
-        (("tasks", "sst", "scores", "em"), 99.0, "sst: scores.em: the file was edited"),
-        (("tasks", "sst", "interval"), [0.0, 1.0], "sst: interval: the file was edited"),
+        (("tasks", "sst", "score"), 99.0, "sst: score: the results file was edited"),
+        (("tasks", "sst", "scores", "em"), 99.0, "sst: scores.em: the results file was edited"),
+        (("tasks", "sst", "interval"), [0.0, 1.0], "sst: interval: the results file was edited"),
         (("tasks", "sst", "signature"), "em|v:0", "sst: signature: the metric has a different version"),
         (("tasks", "schema", "data", "fingerprint"), "sha256:0", "schema: data.fingerprint: the data"),
-        (("total", "score"), 900.0, "total.score: the file was edited"),
+        (("total", "score"), 900.0, "total.score: the results file was edited"),
         (("submission", "name"), "other", "submission.name: submission.toml has changed"),
         (("decabench",), "9.9", "decabench: scored by a different version of decabench"),
         (("tasks", "sst", "variants"), VARIANTS, "sst: variants: the answers to other wordings"),
-        (("mine",), 1, "mine: the file was edited"),
+        (("mine",), 1, "mine: the results file was edited"),
     ],
 )
 def test_every_edit_is_named(few: Path, home: Path, keys: tuple[str, ...], value: object, said: str) -> None:

@@ -232,7 +232,7 @@ def test_too_many_members_are_refused(tmp_path, into, kind):
         write_zip(path, *((zip_member(f"{i}"), b"") for i in range(11)))
     else:
         write_tar(path, *(tar_member(f"{i}") for i in range(11)))
-    with pytest.raises(SubmissionError, match="more than 10 members"):
+    with pytest.raises(SubmissionError, match="more than 10 files and folders"):
         unpack(path, into, limit_members=10)
 
 

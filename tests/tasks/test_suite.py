@@ -38,7 +38,7 @@ def test_the_total(total: Combination, combined: float | None) -> None:
         ),
         ({"tasks": ()}, "'tasks' must list at least one task."),
         ({"tasks": ("sst", "schema", "sst")}, "'tasks' lists sst more than once. List each task only once."),
-        ({"total": "product"}, "'total' must be sum, mean or none, not 'product'."),
+        ({"total": "product"}, "'total' must be 'sum', 'mean' or 'none', not 'product'."),
         (
             {"published": (PublishedRow("M", "joint", {"sst": 1.0, "squad": 2.0}),)},
             "The published row 'M' has scores for tasks that are not in the suite: squad.",

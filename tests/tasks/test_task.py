@@ -28,7 +28,7 @@ SOURCE = Source("here", {"validation": (RemoteFile("a.txt"),)}, lambda files, sp
         ({"sources": ()}, "must have at least one source"),
         ({"counts": {"dev": 3}}, "A split must be one of train, validation, test, not dev."),
         ({"hidden": ("tset",)}, "not tset."),
-        ({"curriculum": "medium"}, "'curriculum' must be easy, hard or None, not 'medium'."),
+        ({"curriculum": "medium"}, "'curriculum' must be 'easy', 'hard' or None, not 'medium'."),
         ({"variants": (fixed("a", "q", "p"), fixed("a", "q", "r"))}, "a is used more than once"),
         (
             {"output": Label(("yes", "no")), "variants": (fixed("a", "q", "p", {"oui": "yes", "non": "nein"}),)},

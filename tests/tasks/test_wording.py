@@ -100,7 +100,7 @@ def test_helpers_refuse_templates_that_lose_a_part() -> None:
         wrapped("lost", "Answer this")
     with pytest.raises(ValueError, match=r"must contain \{question\}"):
         wrapped("more", "{question} {context}")
-    with pytest.raises(ValueError, match="must use exactly the parts a, b"):
+    with pytest.raises(ValueError, match="must use exactly the groups of the pattern: a, b"):
         matched("lost", "(?P<a>.*) or (?P<b>.*)", "{a}?")
 
 

@@ -87,7 +87,7 @@ def test_what_is_refused(setting, words):
             'tasks=["sst", "schema", "sst"]',
             "'tasks' lists sst more than once",
         ),
-        ("epoch_steps=5", "'epoch_steps' is 5, but the run is counted in steps"),
+        ("epoch_steps=5", "'epoch_steps' is 5, but the length of the run is given in steps"),
         ("beta1=2.0", "'beta1' is 2.0, but must be less than 1"),
         ("iterations.sst=0", "'iterations.sst' is 0, but must be at least 1"),
         ("temperature=0", "'temperature' is 0, but must be greater than 0"),

@@ -79,7 +79,7 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
             "x.txt",
             "a 1 2\nb 1 x\n",
             DataError,
-            "line 2, should end with 2 numbers .could not convert",
+            "line 2, must end with 2 numbers .could not convert",
         ),
         (
             "x.vec",

@@ -178,7 +178,7 @@ def test_a_trickle_above_the_lowest_speed_ends_with_the_time_limit(client: Clien
     started = time.monotonic()
     with RawServer([reply("Content-Length: 4000000", then=endless(b"x" * 100, 0.02))]) as server:
         with pytest.raises(
-            TransferError, match="the download was not complete after 1 s; run again to continue"
+            TransferError, match="the download did not finish within 1 s; run the command again to continue"
         ):
             client.fetch(server)
     assert time.monotonic() - started < AT_ONCE
@@ -188,7 +188,7 @@ def test_an_announced_size_beyond_reason_is_refused_at_once(client: Client) -> N
     with RawServer([reply("Content-Length: 99000000000000", then=stall)]) as server:
         with pytest.raises(
             TransferError,
-            match=r"the server announces 99,000,000,000,000 bytes, but the file can have at most",
+            match=r"the file has 99,000,000,000,000 bytes, but at most",
         ):
             client.fetch(server, size=SIZE)
         assert len(server.requests) == 1
@@ -204,7 +204,7 @@ def test_an_endless_body_is_cut(
     piece = b"10000\r\n" + bytes(0x10000) + b"\r\n" if is_chunked else bytes(0x10000)
     headers = ["Transfer-Encoding: chunked"] if is_chunked else []
     with RawServer([reply(*headers, then=endless(piece))]) as server:
-        with pytest.raises(TransferError, match=f"the server sends more than {most:,} bytes"):
+        with pytest.raises(TransferError, match=f"the server sent more than {most:,} bytes"):
             client.fetch(server, **known)
         assert len(server.requests) == 1
     assert client.bytes_on_disk < 10_000

@@ -316,7 +316,10 @@ def test_nothing_works_is_one_sentence(downloads: Downloads, server: FileServer,
     said = str(caught.value)
     assert "The files for squad can't be downloaded from any source: " in said
     assert f"'first': gone.json from {server.url}/gone.json (HTTP 404)" in said
-    assert f"'second': {DATA} from {server.url}/{DATA} (the file is not the expected one: sha256 " in said
+    assert (
+        f"'second': {DATA} from {server.url}/{DATA} (the downloaded file has the wrong content: sha256 "
+        in said
+    )
     assert f"expected {data.sha256}" in said
     assert "'third': never.json is not published anywhere" in said
     assert "'fourth': no split train" in said
@@ -351,7 +354,8 @@ def test_mirror_whose_file_is_not_as_listed(downloads: Downloads, server: FileSe
     mirrored(server, b"18 of 32 rows")
     list_checksums(server, **{f"task/{DATA}": "0" * 64})
     with pytest.raises(
-        MissingDataError, match=r"from the mirror http\S+: .* \(the file is not the expected one: sha256 "
+        MissingDataError,
+        match=r"from the mirror http\S+: .* \(the downloaded file has the wrong content: sha256 ",
     ) as caught:
         fetch("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
     assert "expected 0000" in str(caught.value)
