@@ -653,7 +653,7 @@ _SEVERAL = 0.05
 def _lost(sample: _Sample) -> str:
     """Detect labels or tags that never occur, because a conversion replaced them with another label or `O`.
 
-    The other labels must mostly be right, so that the bias of a weak model is not reported.
+    There must be several other labels, which must mostly be right, so that the bias of a weak model is not reported.
     """
     output = sample.given.output
     if not isinstance(output, Label | Tags):
@@ -673,7 +673,8 @@ def _lost(sample: _Sample) -> str:
         given[own] += count
     missing = [name for name in golds if not given[name] and golds[name] >= max(10, _LOST * golds.total())]
     rest = sum(golds[name] for name in golds if name not in missing)
-    if not missing or sum(pairs[name, name] for name in golds) < 0.7 * max(rest, 1):
+    right = [pairs[name, name] for name in golds if pairs[name, name]]
+    if not missing or len(right) < 2 or sum(right) - pairs["O", "O"] < 0.7 * max(rest, 1):
         return ""
     others = Counter[str]()
     for name in missing:

@@ -124,6 +124,12 @@ def _parse_base_url(target: str) -> str:
             "The predictor openai requires a URL that begins with http:// or https://, as in "
             "openai:http://localhost:8000/v1."
         )
+    if parts.query.startswith("api-version="):
+        raise DecabenchError(
+            "The predictor openai doesn't support Azure's api-version. Use "
+            "openai:https://RESOURCE.openai.azure.com/openai/v1 with --header 'api-key: env:NAME', or "
+            "inspect:openai/azure/DEPLOYMENT."
+        )
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise DecabenchError(
             f"The URL for {host} contains a user name, a password, a query or a fragment, which would be recorded. "

@@ -249,6 +249,10 @@ def test_what_it_says_of_itself():
         ("https://s3cret@example.org/v1", "contains a user name, a password"),
         ("https://example.org/v1?key=s3cret", "a query or a fragment"),
         ("https://example.org/v1#s3cret", "a query or a fragment"),
+        (
+            "https://me.openai.azure.com/openai?api-version=2024-10-21",
+            "RESOURCE.openai.azure.com/openai/v1 with",
+        ),
     ],
 )
 def test_urls_that_are_refused(target, message):
