@@ -169,8 +169,6 @@ _NESTED = "!"
 """Separator between a nested archive and its member, as in `2016-01/en-de.tgz!en-de/train.en`."""
 
 _BLOCK = 1 << 20
-_LARGEST_RATIO = 200
-_ALWAYS_ALLOWED = 256 << 20
 
 
 def extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, Path]:
@@ -199,11 +197,8 @@ def extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, P
 
 def _extract_flat(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, Path]:
     found = {}
-    most = max(
-        _ALWAYS_ALLOWED, _LARGEST_RATIO * archive.stat().st_size
-    )  # text usually compresses to a tenth of its size
-    with archive_errors(archive, most):
-        for member in archive_members(archive, most):
+    with archive_errors(archive):
+        for member in archive_members(archive, size_limit(archive)):
             # Turn `./data/train` into `data/train`. Unsafe names are never requested.
             name = str(PurePosixPath(member.name)) if _is_safe(member.name) else member.name
             if name not in wanted:
@@ -225,8 +220,13 @@ def _is_safe(name: str) -> bool:
     return not (path.is_absolute() or ".." in path.parts or "\\" in name or re.match("[A-Za-z]:", name))
 
 
+def size_limit(archive: Path) -> int:
+    """Return how many bytes a dataset's archive may unpack to. Text usually compresses to a tenth of its size."""
+    return max(256 << 20, 200 * archive.stat().st_size)
+
+
 @contextmanager
-def archive_errors(archive: Path, most: int) -> Iterator[None]:
+def archive_errors(archive: Path) -> Iterator[None]:
     """Turn errors from `archive_members` into DataError, except for lack of space or permission."""
     try:
         yield
@@ -234,8 +234,8 @@ def archive_errors(archive: Path, most: int) -> Iterator[None]:
         raise
     except LargeArchiveError as error:
         raise DataError(
-            f"The archive {archive.name} unpacks to more than the allowed {most >> 20:,} MiB, so it can't be "
-            "the published file. Download the archive again."
+            f"The archive {archive.name} unpacks to more than the allowed {size_limit(archive) >> 20:,} MiB, so "
+            "it can't be the published file. Download the archive again."
         ) from error
     except DAMAGE as error:
         if is_refused_write(error):

@@ -22,7 +22,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, cast
@@ -240,12 +240,6 @@ class _Target(io.FileIO):
 _PREFIX, _SUFFIX = ".decabench-", ".tmp"
 _TEMPORARY = re.compile(r"\.decabench-.+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
-_LONGEST_NAME = 200
-"""The maximum length of the original name within a temporary file's name, in bytes.
-
-A whole file name can have at most 255 bytes.
-"""
-
 _OLD_SECONDS = 24 * 3600
 """The age at which a temporary file counts as abandoned if files can't be locked."""
 
@@ -256,7 +250,7 @@ def is_temporary(name: str) -> bool:
 
 
 def _prefix_of(name: str) -> str:
-    short = os.fsencode(name)[:_LONGEST_NAME].decode("utf-8", "ignore")
+    short = os.fsencode(name)[:200].decode("utf-8", "ignore")  # whole file names can have 255 bytes
     return f"{_PREFIX}{short or 'file'}."
 
 
@@ -420,10 +414,6 @@ def _holds_lock(descriptor: int, path: str | Path) -> bool:
         return False
 
 
-_WAIT_SECONDS = 0.1
-_SILENT_SECONDS = 2.0
-
-
 @contextmanager
 def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "") -> Iterator[None]:
     """Hold the write lock for `path`, which only one process can hold at a time.
@@ -452,10 +442,10 @@ def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "")
         waited = time.monotonic() - begun
         if waited >= patience:
             raise DecabenchError(message)
-        if waited > _SILENT_SECONDS and not is_told:
+        if waited > 2.0 and not is_told:
             warnings.warn(message, stacklevel=3)
             is_told = True
-        time.sleep(_WAIT_SECONDS)
+        time.sleep(0.1)
     try:
         yield
     finally:
@@ -531,6 +521,17 @@ def file_digest(*paths: Path) -> str:
     for path in paths:
         _feed(path, digest)
     return f"sha256:{digest.hexdigest()}"
+
+
+def cached_digest(path: Path) -> str:
+    """Return `file_digest` of a file, which is computed again only if the file's inode, size or times have changed."""
+    at = path.stat()
+    return _digest(path, at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
+
+
+@lru_cache(maxsize=10_000)
+def _digest(path: Path, *trace: int) -> str:
+    return file_digest(path)
 
 
 def file_digests(path: Path, kinds: Iterable[str] = ()) -> dict[str, str]:

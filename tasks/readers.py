@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -12,7 +12,7 @@ from typing import Any, TextIO, TypeVar
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
-from decabench.tasks.task import Files, RemoteFile
+from decabench.tasks.task import Files, Reader, RemoteFile, Source
 from decabench.text import kind_of
 from decabench.untrusted import BrokenCsvError, csv_rows, parse_json
 
@@ -246,6 +246,23 @@ def github_raw(repository: str, commit: str, path: str) -> str:
 def hub_file(repository: str, commit: str, path: str) -> RemoteFile:
     """Return a file of a Hugging Face dataset at a given commit."""
     return RemoteFile(path, (f"https://huggingface.co/datasets/{repository}/resolve/{commit}/{path}",))
+
+
+def hub_source(
+    repository: str,
+    commit: str,
+    paths: Mapping[str, str | Sequence[str]],
+    read: Reader,
+    counts: Mapping[str, int] | None = None,
+) -> Source:
+    """Return the parquet files of a Hugging Face dataset at a given commit, by split, with their reader."""
+    files = {
+        split: tuple(
+            hub_file(repository, commit, path) for path in ([each] if isinstance(each, str) else each)
+        )
+        for split, each in paths.items()
+    }
+    return Source("hub parquet", files, read, counts=counts or {})
 
 
 def listed_files(url: str, listed: str) -> dict[str, tuple[RemoteFile, ...]]:

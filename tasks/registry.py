@@ -99,7 +99,7 @@ def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     several = name.split(",")
     if len(several) > 1 and all(each.strip() in tasks for each in several):
         raise UnknownNameError(f"{name} lists {len(several)} tasks, but only one task is allowed.")
-    return tasks[name if name in tasks else _require(name, tasks, "task")]
+    return tasks[_require(name, tasks, "task")]
 
 
 def get_suite(name: str, suites: Mapping[str, Suite] = SUITES) -> Suite:

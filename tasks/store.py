@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, overload
 from decabench.errors import DataError, MissingDataError, require_name, require_package
 from decabench.files import (
     atomic_file,
+    cached_digest,
     canonical_json,
     canonical_texts,
-    file_digest,
     file_digests,
     read_errors,
     shown_path,
@@ -100,9 +100,7 @@ class SplitRecord:
     def check_digest(self, path: Path) -> str:
         """Return a sha256 that changes if the parquet file, the fingerprint or the units' digest changes."""
         with read_errors(path):
-            found = path.stat()
-            digest = _digest(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        whole = f"{digest} {self.fingerprint} {self.units_digest}"
+            whole = f"{cached_digest(path)} {self.fingerprint} {self.units_digest}"
         return hashlib.sha256(whole.encode()).hexdigest()
 
     @property
@@ -117,12 +115,6 @@ def _read_records(path: Path, *trace: int) -> dict[str, SplitRecord]:
     import msgspec
 
     return msgspec.convert(read_json(path, format=FORMAT).get("splits"), dict[str, SplitRecord])
-
-
-@lru_cache(maxsize=256)
-def _digest(path: Path, *trace: int) -> str:
-    """Return the file's digest. `trace` is part of the cache key, so the digest of a changed file is computed again."""
-    return file_digest(path)
 
 
 def _fingerprint_line(example: Example, context: str, meta: str) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import os
 import shutil
 import sys
 import time
@@ -16,11 +15,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 import decabench
 from decabench.errors import DataError, MetricError, SubmissionError, UnknownNameError, require_name
-from decabench.files import canonical_json, file_digest, import_zstd, require_machine
+from decabench.files import cached_digest, canonical_json, file_digest, import_zstd, require_machine
 from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, fold_label, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import options as list_options
@@ -64,10 +66,7 @@ from decabench.tasks import (
 )
 from decabench.workers import process_pool
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 Example = TypeVar("Example", bound=Reference)
 
@@ -226,19 +225,12 @@ def _digests(submission: Submission, task: str, split: str) -> dict[str, str]:
     found = {}
     for name, path in submission.files_of(task, split).items():
         try:
-            at = os.stat(path)
-            found[name] = _file_digest(path, at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
+            found[name] = cached_digest(path)
         except FileNotFoundError:
             raise _changed_error(task) from None
         except OSError as error:
             require_machine(error, path)
     return found
-
-
-@lru_cache(maxsize=10_000)
-def _file_digest(path: Path, *trace: int) -> str:
-    """Return a file's SHA-256. `trace` is part of the cache key, so a changed file is read again."""
-    return file_digest(path)
 
 
 class _FaultyFileError(SubmissionError):
@@ -399,7 +391,6 @@ def _score_samples(
 ) -> tuple[TaskScores, SampleScores | None]:
     if len(series) < 2:  # at least one line has no samples
         return found, None
-    import numpy as np
 
     def score(metrics: Sequence[str], texts: Sequence[str]) -> TaskScores:
         refused = [place for place, text in enumerate(texts) if text == REFUSED]
@@ -561,8 +552,6 @@ def _compute_rows(
     references: Sequence[Reference],
     pool: Executor | None,
 ) -> Any:
-    import numpy as np
-
     if metric.scope != "example":
         return np.asarray(metric.statistics(predictions, references), dtype=float)
     parts, items, begun = list[Any](), iter(references), time.process_time()
@@ -722,8 +711,6 @@ def _pack(array: Array) -> _Packed:
 
 
 def _unpack(packed: _Packed) -> Array:
-    import numpy as np
-
     kind, shape, content = packed
     return np.frombuffer(content, kind).reshape(shape)
 

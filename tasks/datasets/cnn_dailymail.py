@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from decabench.errors import DataError, StorageError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, hub_file, listed_files, open_text, parquet_records
+from decabench.tasks.readers import github_raw, hub_source, listed_files, open_text, parquet_records
 from decabench.tasks.task import ContextLimit, Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, fixed, labelled_prompt
 
@@ -128,11 +128,11 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
     """Index an archive's stories by name. The index is on disk because it is large."""
     import sqlite3
 
-    from decabench.archives import archive_errors, archive_members
+    from decabench.archives import archive_errors, archive_members, size_limit
 
-    most = max(1 << 28, 200 * archive.stat().st_size)
+    most = size_limit(archive)
     try:
-        with archive_errors(archive, most):
+        with archive_errors(archive):
             for member in archive_members(archive, most):
                 if member.kind == "file" and member.name.endswith(".story"):
                     row = (Path(member.name).stem, member.read(most))
@@ -202,12 +202,9 @@ CNN_DAILYMAIL = Task(
     metric="rouge",
     counts={"train": 287_227, "validation": 13_368, "test": 11_490},
     sources=(
-        Source(
-            "hub parquet",
-            {
-                split: tuple(hub_file(*_HUB, name) for name in _names(split, _PARTS[split]))
-                for split in _PARTS
-            },
+        hub_source(
+            *_HUB,
+            {split: _names(split, parts) for split, parts in _PARTS.items()},
             _read_hub,
             counts={"train": 287_113},
         ),

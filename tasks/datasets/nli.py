@@ -9,7 +9,7 @@ from pathlib import Path
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import Record, hub_file, line_records, parquet_records, shuffled_within
+from decabench.tasks.readers import Record, hub_source, line_records, parquet_records, shuffled_within
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, matched
 
@@ -66,11 +66,15 @@ def _read_zip(files: Files, split: str) -> Iterator[Example]:
             yield _multinli_example(id, row.text("sentence1"), row.text("sentence2"), label, prompt)
 
 
+def _path(part: str) -> str:
+    return f"data/{part}-00000-of-00001.parquet"
+
+
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     columns = ("pairID", "promptID", "premise", "hypothesis", "label")
     for part in _MULTINLI_PARQUET[split]:
         count = 0
-        for row in parquet_records(files, f"data/{part}-00000-of-00001.parquet", columns):
+        for row in parquet_records(files, _path(part), columns):
             number = row.integer("label", -1, len(_LABELS) - 1)
             if number >= 0:
                 id, label, prompt = (
@@ -140,14 +144,9 @@ MULTINLI = Task(
     counts={"train": 392_702, "validation": 19_647, "test": 20_000},
     hidden=("test",),
     sources=(
-        Source(
-            "hub parquet",
-            {
-                split: tuple(
-                    hub_file(*_MULTINLI_HUB, f"data/{part}-00000-of-00001.parquet") for part in parts
-                )
-                for split, parts in _MULTINLI_PARQUET.items()
-            },
+        hub_source(
+            *_MULTINLI_HUB,
+            {split: [_path(part) for part in parts] for split, parts in _MULTINLI_PARQUET.items()},
             _read_parquet,
         ),
         Source(

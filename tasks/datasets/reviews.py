@@ -16,7 +16,7 @@ from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.outputs import Label
 from decabench.tasks.readers import (
     github_raw,
-    hub_file,
+    hub_source,
     listed_files,
     parquet_records,
     shuffle_key,
@@ -264,13 +264,7 @@ IMDB = _task(
     "a review of a film",
     dataset="IMDB, whole reviews",
     counts={"train": 22_500, "validation": 2_500, "test": 25_000},
-    sources=(
-        Source(
-            "hub parquet",
-            {split: (hub_file(*_IMDB, name),) for split, name in _IMDB_FILES.items()},
-            partial(_read, "imdb", _imdb_rows),
-        ),
-    ),
+    sources=(hub_source(*_IMDB, _IMDB_FILES, partial(_read, "imdb", _imdb_rows)),),
     licence="Not stated; the reviews belong to their authors; for research",
     citation="Maas et al. 2011, Learning Word Vectors for Sentiment Analysis",
     homepage="https://ai.stanford.edu/~amaas/data/sentiment/",
@@ -379,10 +373,8 @@ MR = _task(
     dataset="MR, sentence polarity",
     counts={"train": 8_530, "validation": 1_066, "test": 1_066},
     sources=(
-        Source(
-            "hub parquet",
-            {split: (hub_file(*_MR, f"{split}.parquet"),) for split in SPLITS},
-            partial(_read, "mr", _mr_parquet_rows),
+        hub_source(
+            *_MR, {split: f"{split}.parquet" for split in SPLITS}, partial(_read, "mr", _mr_parquet_rows)
         ),
         Source("text files", dict.fromkeys(SPLITS, _PANG_LEE_FILES["mr"]), partial(_read, "mr", _mr_rows)),
     ),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import Record, github_raw, hub_file, line_blocks, parquet_records
+from decabench.tasks.readers import Record, github_raw, hub_source, line_blocks, parquet_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import labelled_prompt, matched
 
@@ -18,6 +18,7 @@ _HUB = ("coref-data/mwsc_raw", "b6cddd65554c3eb37c5465471f0d5b9a2737ed00")
 _ALTERNATIVES = re.compile(r"\[([^\]/]*)/([^\]]*)\]")
 _EXAMPLES = 262
 _SLICES = {"train": slice(0, 80), "validation": slice(80, -100), "test": slice(-100, None)}
+_PARQUET = {split: f"data/{split}-00000-of-00001.parquet" for split in _SLICES}
 
 
 def _resolve(text: str, choice: int) -> str:
@@ -58,7 +59,7 @@ def _read_text(files: Files, split: str) -> Iterator[Example]:
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     start = {"train": 0, "validation": 80, "test": 162}[split]
     columns = ("sentence", "question", "options", "answer")
-    for index, row in enumerate(parquet_records(files, f"data/{split}-00000-of-00001.parquet", columns)):
+    for index, row in enumerate(parquet_records(files, _PARQUET[split], columns)):
         options = row.texts("options")
         if len(options) != 2:
             raise row.fault(f"'options' must have two entries, not {len(options)}")
@@ -98,11 +99,7 @@ SCHEMA = Task(
     counts={"train": 80, "validation": 82, "test": 100},
     sources=(
         Source("upstream text", dict.fromkeys(_SLICES, (_TEXT,)), _read_text),
-        Source(
-            "hub parquet",
-            {split: (hub_file(*_HUB, f"data/{split}-00000-of-00001.parquet"),) for split in _SLICES},
-            _read_parquet,
-        ),
+        hub_source(*_HUB, _PARQUET, _read_parquet),
     ),
     licence="BSD-3-Clause (repository), CC BY 4.0 (dataset card)",
     citation="McCann et al. 2018, The Natural Language Decathlon; after Levesque et al. 2011",

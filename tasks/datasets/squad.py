@@ -10,7 +10,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import (
     github_raw,
-    hub_file,
+    hub_source,
     json_records,
     listed_files,
     parquet_records,
@@ -88,8 +88,8 @@ _JSON_2 = listed_files(
 
 
 def _hub_source(repository: str, commit: str, folder: str, read: Callable[..., Iterator[Example]]) -> Source:
-    files = {split: (hub_file(repository, commit, _parquet(folder, split)),) for split in _PARTS}
-    return Source("hub parquet", files, partial(read, partial(_parquet_rows, folder)))
+    paths = {split: _parquet(folder, split) for split in _PARTS}
+    return hub_source(repository, commit, paths, partial(read, partial(_parquet_rows, folder)))
 
 
 _PROMPT = labelled_prompt(

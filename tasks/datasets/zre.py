@@ -8,7 +8,7 @@ from itertools import islice
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import hub_file, parquet_records, text_lines
+from decabench.tasks.readers import hub_source, parquet_records, text_lines
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, labelled_prompt, wrapped
 
@@ -83,11 +83,7 @@ ZRE = Task(
     metric="corpus_f1",
     counts=_FOLD,
     sources=(
-        Source(
-            "hub parquet",
-            {split: (hub_file(*_HUB, name),) for split, name in _PARQUET.items()},
-            _read_parquet,
-        ),
+        hub_source(*_HUB, _PARQUET, _read_parquet),
         Source(
             "upstream archive",
             dict.fromkeys(_UPSTREAM, (_RELATION_SPLITS,)),
