@@ -38,6 +38,7 @@ from decabench.leaderboard.publishing import File, publish, static_files
 from decabench.leaderboard.scores import Keeper
 from decabench.metrics import Metric
 from decabench.scoring import (
+    EXACT,
     Browsed,
     Chosen,
     Inspected,
@@ -62,9 +63,6 @@ _PIECE = 1 << 17
 
 _LIMITS = Limits(file_bytes=1 << 28)
 """Limits on the answer files that are read."""
-
-_EXACT = 0.005
-"""An answer is right if its score is at most this far from the best possible score."""
 
 _MOST_BEFORE = 12
 """The maximum number of earlier examples to show, such as the previous turns of a dialogue."""
@@ -345,7 +343,7 @@ def _find_earlier(site: Path, name: str, key: str) -> list[File]:
 
 def find_right(scores: Array, column: Column) -> Array:
     """Return a boolean array that marks the examples with the best possible score."""
-    right: Array = np.abs(scores - (column.high if column.higher_is_better else column.low)) <= _EXACT
+    right: Array = np.abs(scores - (column.high if column.higher_is_better else column.low)) <= EXACT
     return right
 
 

@@ -19,6 +19,7 @@ from .evaluator import is_new as is_new
 from .evaluator import results_files as results_files
 from .evaluator import score_submission as score_submission
 from .evaluator import without_digests as without_digests
+from .examples import EXACT as EXACT
 from .examples import ExamplesHead as ExamplesHead
 from .examples import ScoredExample as ScoredExample
 from .examples import answer_flags as answer_flags

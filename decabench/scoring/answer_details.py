@@ -9,6 +9,8 @@ from dataclasses import astuple
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from decabench.metrics import Item, Metric, count_faults, fold_label
 from decabench.prompts import is_in_context
 from decabench.scoring.results import Calibration, ConfidenceBin, SampleScores
@@ -83,8 +85,6 @@ def describe_samples(
     `rows` and `headlines` contain the statistics and the headline score of each sample. `majority` is the headline
     score when each example gets its most frequent answer.
     """
-    import numpy as np
-
     pass_at: dict[str, float] = {}
     within = between = None
     if metric.scope == "example" and math.isfinite(metric.range[1]):
@@ -105,8 +105,6 @@ def describe_samples(
 
 
 _BINS = 10
-_SMALLEST = 1e-15
-"""The lower limit for probabilities in the log loss, which would be infinite for a probability of 0."""
 
 
 def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Calibration | None:
@@ -122,7 +120,8 @@ def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Ca
         golds = set(map(fold_label, references[place].answers))
         given = [(share, fold_label(label) in golds) for label, share in line.probabilities.items()]
         briers.append(sum((share - is_gold) ** 2 for share, is_gold in given))
-        losses.append(-math.log(max(_SMALLEST, sum(share for share, is_gold in given if is_gold))))
+        gold = sum(share for share, is_gold in given if is_gold)
+        losses.append(-math.log(max(1e-15, gold)))  # a probability of 0 would have an infinite loss
         best = max(given, key=lambda pair: pair[0])
         bins[min(_BINS - 1, int(best[0] * _BINS))].append(best)
     if not briers:

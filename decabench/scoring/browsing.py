@@ -40,8 +40,8 @@ class Inspected:
     """The answers to the dataset's own wording, in the order of the data."""
     wordings: Mapping[int, Sequence[ScoredExample]]
     """The answers to other wordings, by wording number, in the order of the data."""
-    texts: Sequence[Mapping[str, str]]
-    """The `question` and the `context` of each row."""
+    texts: Sequence[tuple[str, str]]
+    """The question and the context of each row."""
     courses: Mapping[int, Course]
     """The compared dialogue states, by row index, for metrics that compare states instead of answers."""
     result: TaskResult
@@ -95,6 +95,7 @@ def find_examples(
     for row in made:
         wordings.setdefault(row.variant, []).append(row)
     rows = wordings.pop(0)
+    prompts = Store(options.home).prompts(name, options.split)
     metric, courses = find_metric(found.task.metric), {}
     if metric.states is not None:
         items = [Item(row.references, row.id) for row in rows]
@@ -105,16 +106,11 @@ def find_examples(
         head,
         rows,
         wordings,
-        _read_texts(Store(options.home), head, rows),
+        [prompts[row.id] for row in rows],
         courses,
         found.result,
         results.submission["predictor"],
     )
-
-
-def _read_texts(store: Store, head: ExamplesHead, rows: Sequence[ScoredExample]) -> list[Mapping[str, str]]:
-    data = store.read(head.task, head.split, ("id", "question", "context"))
-    return [next(each for each in data if each["id"] == row.id) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -209,13 +205,13 @@ def _matching(shown: Inspected, chosen: Chosen, others: Mapping[str, ScoredExamp
         ):
             continue
         own = (row.prediction or "", row.raw or "", row.reasoning or "")
-        said = (text["question"], text["context"], *own, *row.references)
+        said = (*text, *own, *row.references)
         if not needle or any(needle in each.casefold() for each in said):
             yield place
 
 
 def _browse(shown: Inspected, place: int, others: Mapping[str, ScoredExample] | None) -> Browsed:
-    row, text, course = shown.rows[place], shown.texts[place], shown.courses.get(place)
+    row, course = shown.rows[place], shown.courses.get(place)
     parted = ""
     if course is not None and course.parted is not None:
         there = shown.rows[course.parted]
@@ -223,12 +219,11 @@ def _browse(shown: Inspected, place: int, others: Mapping[str, ScoredExample] | 
         parted = describe_parting(there.id, gold, there.prediction or "")
     return Browsed(
         row,
-        text["question"],
-        text["context"],
+        *shown.texts[place],
         shown.head.loss(row),
         {number: rows[place] for number, rows in shown.wordings.items()},
         others.get(row.id) if others is not None else None,
         course,
-        tuple(shown.texts[at]["context"] for at in course.before) if course else (),
+        tuple(shown.texts[at][1] for at in course.before) if course else (),
         "here" if course is not None and course.parted == place else parted,
     )

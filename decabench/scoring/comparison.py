@@ -11,6 +11,8 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from decabench.errors import SubmissionError
 from decabench.scoring.evaluator import ScoringOptions, restricted, score_submission, shown_ids
 from decabench.scoring.pairs import (
@@ -340,15 +342,13 @@ def _sample(scored: ScoredTask) -> Sample:
 def _compare_task(
     a: ScoredTask, b: ScoredTask, test: PairTests, options: ScoringOptions, flips: int
 ) -> Compared:
-    import numpy as np
-
     gains = example_gains(a, b)
     order: Any = () if gains is None else np.argsort(gains, kind="stable")[:flips]
     hidden = a.hidden or b.hidden
     losses = [
         (int(index), float(-gains[index])) for index in order if gains[index] < -_NOTHING and not hidden
     ]
-    texts = _read_texts(_sample(a).name, {a.references[index].id for index, _ in losses}, options)
+    prompts = Store(options.home).prompts(_sample(a).name, options.split) if losses else {}
     return replace(
         _compared(a.result.score or 0.0, b.result.score or 0.0, test, [_sample(a)] if hidden else []),
         a_wins=None if gains is None else int(np.sum(gains < -_NOTHING)),
@@ -357,8 +357,8 @@ def _compare_task(
             Flip(
                 id=item.id,
                 loss=round(loss, 6),
-                question=texts[item.id]["question"],
-                context=texts[item.id]["context"],
+                question=prompts[item.id][0],
+                context=prompts[item.id][1],
                 gold=tuple(item.answers),
                 a=a.predictions[index],
                 b=b.predictions[index],
@@ -381,8 +381,6 @@ def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
     examples depend on each other, as with ranks, every replacement is scored separately. Returns None
     if that would take too long.
     """
-    import numpy as np
-
     metric, rows_a = _sample(a).metric, np.asarray(a.rows, dtype=float)
     total = rows_a.sum(axis=0)
     if metric.depends_on_others:
@@ -399,13 +397,6 @@ def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
         totals = total + (np.asarray(b.rows, dtype=float) - rows_a)
     gains = _sample(a).headline(totals) - _sample(a).headline(total)
     return gains if metric.higher_is_better else -gains
-
-
-def _read_texts(task: str, ids: set[str], options: ScoringOptions) -> dict[str, dict[str, str]]:
-    if not ids:
-        return {}
-    rows = Store(options.home).read(task, options.split, ("id", "question", "context"))
-    return {row["id"]: row for row in rows if row["id"] in ids}
 
 
 def _compare_totals(
@@ -534,8 +525,6 @@ def mean_sample(samples: Sequence[Sample]) -> Sample:
 
     All samples must have the same units.
     """
-    import numpy as np
-
     if len(samples) == 1:
         return samples[0]
     found = replace(samples[0])

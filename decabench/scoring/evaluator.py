@@ -17,17 +17,19 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 from msgspec.json import Encoder
+from numpy.typing import NDArray
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
 from decabench.files import Paths, atomic_file, make_folder, remove_file, require_within
 from decabench.metrics import REFUSED, Metric, score_rows
 from decabench.prompts import GivenAnswers, describe_answers, label_flag, takes_label
 from decabench.prompts import options as list_options
+from decabench.scoring.examples import EXACT, ExamplesHead, ScoredExample, answer_flags
 from decabench.scoring.examples import FORMAT as EXAMPLES_FORMAT
-from decabench.scoring.examples import ExamplesHead, ScoredExample, answer_flags
 from decabench.scoring.results import (
     EXAMPLES,
     STATISTICS,
@@ -90,10 +92,7 @@ from decabench.tasks import (
 )
 from decabench.text import excerpt
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -219,8 +218,6 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
     samples, are left out."""
     if len(kept) == len(ids) or scored.sample is None:
         return scored
-    import numpy as np
-
     places = [place for place, id_ in enumerate(ids) if id_ in kept]
     given = scored.read()
     references = select(given.references, places)
@@ -254,10 +251,10 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
     )
 
 
-def shown_ids(ids: Sequence[str], most: int = 3) -> str:
+def shown_ids(ids: Sequence[str]) -> str:
     """Join ids with commas, shortening long lists, as in `a, b, c and 7 more`."""
-    shown = ", ".join(excerpt(id_, 60) for id_ in ids[:most])
-    return f"{shown} and {len(ids) - most:,} more" if len(ids) > most else shown
+    shown = ", ".join(excerpt(id_, 60) for id_ in ids[:3])
+    return f"{shown} and {len(ids) - 3:,} more" if len(ids) > 3 else shown
 
 
 def score_submission(
@@ -305,8 +302,7 @@ def score_submission(
 
 
 def _with_interval(found: ScoredTask) -> TaskResult:
-    interval = found.sample.interval if found.sample is not None else None
-    return replace(found.result, interval=_ends(interval, [found] if found.hidden else []))
+    return replace(found.result, interval=_ends(found.sample.interval if found.sample else None, [found]))
 
 
 def is_new(submission: Submission, options: ScoringOptions) -> bool:
@@ -378,15 +374,15 @@ def _total_ends(scored: Mapping[str, ScoredTask], suite: Suite) -> tuple[float, 
     if suite.total == "none" or len(whole) < len(suite.tasks):
         return None
     samples = [found.sample for found in whole if found.sample is not None]
-    return _ends(total_interval(samples, suite.total), [found for found in whole if found.hidden])
+    return _ends(total_interval(samples, suite.total), whole)
 
 
-def _ends(interval: Interval | None, hidden: Sequence[ScoredTask]) -> tuple[float, float] | None:
+def _ends(interval: Interval | None, behind: Sequence[ScoredTask]) -> tuple[float, float] | None:
     """Return the ends of an interval, rounded like scores if it depends on tasks with hidden labels."""
     if interval is None:
         return None
     low, high = interval.ends
-    spans = [found.sample.metric.range for found in hidden if found.sample is not None]
+    spans = [found.sample.metric.range for found in behind if found.hidden and found.sample]
     decimals = min((hidden_decimals(span, low, high) for span in spans), default=None)
     return (low, high) if decimals is None else (round(low, decimals), round(high, decimals))
 
@@ -567,9 +563,6 @@ def results_files(submission: Path) -> list[Path]:
 
 # Scored examples
 
-_EXACT = 0.005
-"""The largest distance between the score of a right answer and the best possible score."""
-
 
 def _make_examples(
     found: ScoredTask, sample: Sample, options: ScoringOptions
@@ -626,7 +619,7 @@ def _make_rows(
             # in a group, an answer that equals a reference can be wrong because of earlier turns
             is_best = text in item.answers and metric.scope != "group"
             if score is not None and head.best is not None:
-                is_best = is_best or abs(head.best - score) <= _EXACT
+                is_best = is_best or abs(head.best - score) <= EXACT
             yield ScoredExample(
                 id=item.id,
                 variant=number,
@@ -651,8 +644,6 @@ _SCORED_AT_ONCE = 10_000
 def _rows_with_scores(
     metric: Metric, rows: Any, has_scores: bool
 ) -> Iterator[tuple[tuple[float, ...], float | None]]:
-    import numpy as np
-
     for start in range(0, len(rows), _SCORED_AT_ONCE):
         part = np.asarray(rows[start : start + _SCORED_AT_ONCE], dtype=float)
         found: list[float | None] = [None] * len(part)
@@ -667,8 +658,6 @@ def _rows_with_scores(
 
 def _shortest(column: Array) -> list[float]:
     """Return a column's numbers, with integer-valued floats converted to integers."""
-    import numpy as np
-
     with np.errstate(invalid="ignore"):
         whole = column.astype(np.int64)
     if (whole == column).all() and (np.abs(column) < 2**53).all():
@@ -684,15 +673,9 @@ def _save_examples(folder: Path, head: ExamplesHead, rows: Iterable[ScoredExampl
     """
     path, encode = examples_path(folder, head.task), Encoder().encode
     about = {name: value for name, value in asdict(head).items() if value not in ((), {})}
-    with atomic_file(path, "gz", _LEVEL) as file:
+    with atomic_file(path, "gz", level=5) as file:  # level 6 takes 50% longer for files that are 2% smaller
         file.write(encode({"format": EXAMPLES_FORMAT, **about}) + b"\n")
         lines = map(encode, rows)
-        while some := list(islice(lines, _LINES)):  # gzip's write method has a large overhead
+        while some := list(islice(lines, 1_000)):  # gzip's write method has a large overhead
             file.write(b"\n".join(some) + b"\n")
     return path
-
-
-_LINES = 1_000
-"""The number of lines to write at once."""
-_LEVEL = 5
-"""The compression level. Level 6 takes 50% longer, but files are only 2% smaller."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 FORMAT = "decabench.examples/1"
 
+EXACT = 0.005
+"""The largest distance between the score of a right answer and the best possible score."""
+
 
 class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """An answer with its score and the details that explain the score."""

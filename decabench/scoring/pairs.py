@@ -20,16 +20,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
 from threading import local
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.random import SFC64, SeedSequence
+from numpy.typing import NDArray
 
 from decabench.scoring.significance import Interval, Sample
 from decabench.tasks import Combination
 
-if TYPE_CHECKING:
-    from numpy.random import SFC64
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 Part = TypeVar("Part")
 Found = TypeVar("Found")
@@ -134,8 +134,6 @@ class FlippedTask:
 
 def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int = RESAMPLES) -> FlippedTask:
     """Resample one task for all systems. The sample of a system without statistics is None."""
-    import numpy as np
-
     known: dict[tuple[str, bytes, bytes], list[int]] = {}
     for index, sample in enumerate(samples):
         if sample is not None and len(sample.sizes) > 1 and np.isfinite(sample.effects).all():
@@ -174,8 +172,6 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
     `effects` has shape (systems, units) and contains the effects for all systems with the same
     units as `first`.
     """
-    import numpy as np
-
     strata = [first.strata == number for number in range(int(first.strata.max()) + 1)]
     parts: list[tuple[Array, Array, Array, float]] = []
     for inside in strata:
@@ -212,8 +208,6 @@ def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array
     Both arrays have the shape (systems, systems). A unit contributes its effect plus its share of the difference
     between the scores. If there are several strata, the difference is first divided equally among them.
     """
-    import numpy as np
-
     first = samples[0]
     scores = np.array([sample.score for sample in samples]) / (int(first.strata.max()) + 1)
     with np.errstate(over="ignore", invalid="ignore"):  # effects can be as large as 1e80
@@ -244,8 +238,6 @@ def _signs(seed: int, name: str, resamples: int, units: int) -> Iterator[Array]:
 
     The signs are seeded by the task's name, so tasks are independent.
     """
-    import numpy as np
-
     generator = np.random.Generator(_source(seed, name))
     bits = generator.integers(0, 256, (resamples, (units + 7) // 8), np.uint8)
     step = max(1, _CELLS // units)
@@ -255,15 +247,13 @@ def _signs(seed: int, name: str, resamples: int, units: int) -> Iterator[Array]:
 
 
 def _source(seed: int, name: str) -> SFC64:
-    from numpy.random import SFC64, SeedSequence
-
     key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
     return SFC64(SeedSequence([seed, key]))
 
 
-def sign_state(name: str, seed: int = 0) -> list[int]:
+def sign_state(name: str) -> list[int]:
     """Return the four words of SFC64 state that generate a task's signs. Leaderboard pages use the same state."""
-    state: Any = _source(seed, name).state
+    state: Any = _source(0, name).state
     return [int(word) for word in state["state"]["state"]]
 
 
@@ -301,8 +291,6 @@ class PairTests:
     @cached_property
     def tested(self) -> Array:
         """(systems, systems): whether a pair could be tested."""
-        import numpy as np
-
         return ~np.isnan(self.adjusted)
 
     @cached_property
@@ -317,8 +305,6 @@ class PairTests:
 
         An interval excludes 0 if `p` is below 0.05.
         """
-        import numpy as np
-
         rises = self.differences > 0
         low = np.maximum(self.differences - np.where(rises, self.reach, self.wide), -self.span)
         high = np.minimum(self.differences + np.where(rises, self.wide, self.reach), self.span)
@@ -356,8 +342,6 @@ def compare_pairs(
     and unadjusted p-values are computed only if `intervals` is true, because they account for more than half of the
     running time.
     """
-    import numpy as np
-
     count = len(tasks[0].scores)
     parts = len(tasks) if combination == "mean" else 1
     scores = np.sum([task.scores for task in tasks], axis=0) / parts
@@ -447,8 +431,6 @@ def _list_pairs(
     `inside` marks the systems of the family. Each item of a list contains the index of a system, and the indexes of
     the later systems that were scored on the same units.
     """
-    import numpy as np
-
     groups: dict[tuple[int, ...], list[int]] = {}
     for index, layout in enumerate(zip(*(task.layouts.tolist() for task in tasks), strict=True)):
         if -1 not in layout:
@@ -470,8 +452,6 @@ class _Memory(local):
     known: Array | None = None
 
     def take(self, count: int, pairs: int, resamples: int) -> Array:
-        import numpy as np
-
         if self.known is None or self.known.shape[1] < pairs:
             self.known = np.empty((count, pairs, resamples), dtype=np.float32)
         return self.known[:, :pairs]
@@ -487,8 +467,6 @@ def _resample_pairs(
     impose the null hypothesis, a difference is divided among blocks by their variances, and among the units of a
     block by their sizes. On a single task with units of equal size, each unit keeps exactly its own difference.
     """
-    import numpy as np
-
     of_tasks = [(task, block) for task in tasks for block in task.blocks[task.layouts[a]]]
     found = [(block, task.rows[a], task.rows[others]) for task, block in of_tasks]
     exponents = np.array([task.powers for task, _ in of_tasks])
@@ -537,8 +515,6 @@ def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
     sqrt(sum(u^4) / sum(u^2)), where u are the contributions of the units to the difference. If all contributions
     other than 0 have the same absolute value, the size is this value.
     """
-    import numpy as np
-
     squares = np.sum([task.squares for task in tasks], axis=0)
     fourths = np.sum([task.fourths for task in tasks], axis=0)
     with np.errstate(invalid="ignore"):  # infinite sums
@@ -553,8 +529,6 @@ def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Arra
     (Agresti and Min 2005; Bonett and Price 2012). The test decides whether 0 is inside the interval: if 0 is more than
     `critical` standard errors from the difference, the near end is at most halfway from that point to 0.
     """
-    import numpy as np
-
     tested = np.full(len(differences), math.inf)
     bounded = np.isfinite(critical)
     tested[bounded] = critical[bounded] * np.sqrt(variance[bounded])
@@ -569,8 +543,6 @@ def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
 
     Ratios are at most `_SURE`, and 0 / 0 is 0.
     """
-    import numpy as np
-
     factor, tiny = squares.dtype.type(1 / _SURE), np.finfo(np.float32).tiny
     if not variances.min() >= squares.max() * factor + tiny:  # rare; also true if a value is NaN
         np.multiply(squares, factor, out=least)
@@ -585,8 +557,6 @@ def _share(reached: Array, observed: Array) -> Array:
 
     The data itself counts as one of the resamples.
     """
-    import numpy as np
-
     # row by row, because numpy counts faster in flat arrays than along an axis
     count = np.array([np.count_nonzero(row) for row in reached >= _least(observed)[:, None]])
     share: Array = (count + 1) / (reached.shape[-1] + 1)
@@ -594,8 +564,6 @@ def _share(reached: Array, observed: Array) -> Array:
 
 
 def _share_of_sorted(reached: Array, observed: Array) -> Array:
-    import numpy as np
-
     count = len(reached) - np.searchsorted(reached, _least(observed))
     return np.where(observed == 0, 1.0, (count + 1) / (len(reached) + 1))
 
@@ -605,8 +573,6 @@ def _least(observed: Array) -> Array:
 
     They are float32 like the resamples, so that NumPy doesn't have to convert the resamples to compare them.
     """
-    import numpy as np
-
     exact = observed * (1 - _TIE) ** 2
     least = exact.astype(np.float32)
     return np.where(least < exact, np.nextafter(least, np.float32(math.inf)), least)
@@ -614,8 +580,6 @@ def _least(observed: Array) -> Array:
 
 def _critical(reached: Array) -> Array:
     """Return the number of standard errors beyond which `_share` is below LEVEL. Reorders `reached`."""
-    import numpy as np
-
     resamples = reached.shape[-1]
     # The largest number of values, counting the data, whose share is below LEVEL.
     allowed = math.ceil(LEVEL * (resamples + 1)) - 1
@@ -643,17 +607,17 @@ def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
     return {key: adjusted[key] for key in p_values}
 
 
-def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:
-    """Return the number of examples needed to detect a difference of one point at the 5% level.
+def examples_for_one_point(tests: PairTests, a: int, b: int) -> int | None:
+    """Return the number of examples needed to detect a difference of one point at the 5% level with 80% power.
 
-    The number is n ((z_0.975 + z_power) s)^2, where n is the number of examples in the test, s the
+    The number is n ((z_0.975 + z_0.8) s)^2, where n is the number of examples in the test, s the
     standard error in points, and z a quantile of the normal distribution. It is at least 6 n u, where
     u is the typical effect of a unit in points (`PairTests.sizes`): one point must correspond to at
     least six units, because a sign test on five units can't reach 0.05. Returns None if the number is
     unknown.
     """
     normal = NormalDist()
-    reach = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(power)
+    reach = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(POWER)
     error = reach * float(tests.errors[a, b])
     by_error = tests.examples * (error * error)
     by_count = tests.examples * _FEWEST * float(tests.sizes[a, b])

@@ -408,7 +408,8 @@ class Results:
         if self.suite == DECATHLON:
             content["decascore"] = self.decascore
         else:
-            content["suite"] = {key: getattr(self.suite, key) for key in _SUITE_FIELDS}
+            fields = ("name", "title", "tasks", "total", "total_name")
+            content["suite"] = {key: getattr(self.suite, key) for key in fields}
         if self.answers != "extracted":
             content["answers"] = self.answers
         return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
@@ -421,8 +422,6 @@ class Results:
         """
         return parse_results(text, name)[1]
 
-
-_SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
 
 _OMITTED: Mapping[str, object] = {
     **dict.fromkeys(

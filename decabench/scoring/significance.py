@@ -17,7 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from decabench.errors import DataError
 from decabench.files import atomic_file
@@ -26,10 +29,7 @@ from decabench.tasks import Combination, nest_units
 from decabench.text import printable
 from decabench.untrusted import open_parquet
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 CONFIDENCE = 0.95
 
@@ -59,8 +59,6 @@ class Layout:
         The level is the outermost level with at least ENOUGH units, or else the innermost level. A
         unit is identified by its index on its own level and on all outer levels.
         """
-        import numpy as np
-
         outer = np.zeros(len(levels), dtype=np.int64)
         for level, unit in enumerate(nest_units(levels)):
             sizes = np.bincount(unit)
@@ -107,8 +105,6 @@ class Sample:
     @classmethod
     def of_layout(cls, metric: Metric, rows: Array, layout: Layout, name: str = "") -> Sample:
         """Return a sample of statistics of shape (examples, columns), which are summed by unit."""
-        import numpy as np
-
         unit, count = layout.unit, len(layout.sizes)
         if count == len(rows):  # each example is a unit
             sums = np.ascontiguousarray(rows)  # so that sums are rounded in the same order
@@ -151,8 +147,6 @@ class Sample:
     @property
     def shares(self) -> Array:
         """(units,): each unit's share of the examples in its stratum."""
-        import numpy as np
-
         # Not cached, because a board keeps the samples of all systems in memory.
         shares: Array = self.sizes / np.bincount(self.strata, weights=self.sizes)[self.strata]
         return shares
@@ -164,8 +158,6 @@ class Sample:
         Unless `influence` is set, each effect is computed by leaving out the unit, which changes the score by
         `effect / (1 - share)`. This also works for corpus metrics.
         """
-        import numpy as np
-
         if self.influence is not None:
             effects = self.influence
         elif len(self.rows) < 2:
@@ -181,8 +173,6 @@ class Sample:
     @cached_property
     def spread(self) -> Spread:
         """The jackknife variance of the score over units within strata, which is infinite if it overflows."""
-        import numpy as np
-
         parts, shares = [], self.shares
         for stratum in range(int(self.strata.max()) + 1):
             inside = self.strata == stratum
@@ -214,8 +204,6 @@ class Sample:
 
 def _sums_without_each(rows: Array) -> Array:
     """Return, for each row, the sum of all other rows. Subtracting the row from the total would lose digits."""
-    import numpy as np
-
     sums: Array = np.zeros(rows.shape)
     for column, found in zip(
         rows.T, sums.T, strict=True
@@ -230,8 +218,6 @@ def _merge_lonely(strata: Array) -> Array:
 
     If there is only one such stratum, it is merged into the smallest other stratum.
     """
-    import numpy as np
-
     counts = np.bincount(strata)
     lonely = counts[strata] == 1
     if lonely.any():
@@ -400,8 +386,6 @@ def _logistic(odds: float) -> float:
 @lru_cache(maxsize=1_000)
 def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
     """Return the two-sided quantile of Student's t distribution, such as 12.71 for one degree of freedom."""
-    import numpy as np
-
     freedom = min(max(freedom, 1.0), 1e5)
     # With t = sqrt(freedom) tan(angle), the density of the angle is proportional to cos(angle)^(freedom - 1).
     angles, cosines = _angles()
@@ -412,8 +396,6 @@ def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
 
 @lru_cache(maxsize=1)
 def _angles() -> tuple[Array, Array]:
-    import numpy as np
-
     angles = np.linspace(0.0, math.pi / 2, 40_001)
     return angles, np.cos(angles)
 
@@ -477,7 +459,6 @@ def write_statistics(path: Path, metric: Metric, units: Array, rows: Array, abou
 
 
 def _to_arrow(values: Any) -> Any:
-    import numpy as np
     import pyarrow as pa
 
     array = np.ascontiguousarray(values)
@@ -485,8 +466,6 @@ def _to_arrow(values: Any) -> Any:
 
 
 def _to_numpy(column: Any) -> Array:
-    import numpy as np
-
     return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
 
 
@@ -501,7 +480,6 @@ def read_statistics(path: Path, metric: Metric) -> tuple[Metric, Array, Array]:
     (examples, levels), and the statistics have shape (examples, columns). Raises DataError if
     the file is damaged or empty, or lacks a column.
     """
-    import numpy as np
     import pyarrow as pa
 
     try:

@@ -251,7 +251,7 @@ def test_the_page_has_every_example(home: Path, submit: Submit, tmp_path: Path) 
     ]
     content, texts = read(files, "texts/all")
     assert content["ids"] == [row.id for row in found.rows]
-    assert [one["question"] for one in texts] == [text["question"] for text in found.texts]
+    assert [one["question"] for one in texts] == [question for question, _ in found.texts]
     _, answers = read(files, "answers/this/all")
     assert [one["answer"] for one in answers] == [row.prediction for row in found.rows]
     assert index == tmp_path / "page/index.html"
