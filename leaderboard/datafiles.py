@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decabench.leaderboard.entries import Board, Column, Entry, Refusal, Row, Standings
+from decabench.leaderboard.entries import Board, Entry, Refusal, Row, Standings
 from decabench.scoring import PairTests, Sample, hidden_decimals, show_units, sign_state
 from decabench.tasks import PublishedRow, Task
 
@@ -264,14 +264,13 @@ def _layout(sample: Sample) -> str:
 
 
 def _describe_layout(sample: Sample) -> dict[str, Any]:
-    state = [int(word) for word in sign_state(sample.name)]
     span = sample.metric.range[1] - sample.metric.range[0]
     is_even = bool((sample.sizes == sample.sizes[0]).all())
     return {
         "count": len(sample.sizes),
         "sizes": None if is_even else sample.sizes.tolist(),
         "strata": sample.strata.tolist() if sample.strata.any() else None,
-        "state": [half for word in state for half in (word & 0xFFFFFFFF, word >> 32)],
+        "state": [half for word in sign_state(sample.name) for half in (word & 0xFFFFFFFF, word >> 32)],
         "span": span if math.isfinite(span) else None,
     }
 
@@ -297,7 +296,7 @@ def units_data(
     for name in names:
         sample = row.entry.sample(name)
         if name not in hidden and sample is not None and _is_testable(sample):
-            units[name] = {"layout": _layout(sample), "score": sample.score, **_code(_parts(sample))}
+            units[name] = {"layout": _layout(sample), "score": sample.score, **_code(sample)}
     tests = {name: table.tests.tasks[name] for name in names if name in hidden}
     if hidden.keys() & set(names) and table.tests.total is not None:
         tests[""] = table.tests.total
@@ -316,12 +315,8 @@ def units_data(
     return {"units": units, "tests": described}
 
 
-def _parts(sample: Sample) -> Array:
-    parts: Array = sample.effects + sample.shares * sample.score / (int(sample.strata.max()) + 1)
-    return parts
-
-
-def _code(parts: Array) -> dict[str, Any]:
+def _code(sample: Sample) -> dict[str, Any]:
+    parts = sample.effects + sample.shares * sample.score / (int(sample.strata.max()) + 1)
     digits = 11 - np.floor(np.log10(max(float(np.abs(parts).max()), 1e-290))).astype(int)
     values, codes = np.unique(np.round(parts, min(int(digits), 300)), return_inverse=True)
     if len(values) > 256:
@@ -374,7 +369,15 @@ def describe_board(board: Board, pages: Mapping[str, str], refused: Sequence[Ref
             "title": suite.title,
             "total": suite.total,
             "total_name": suite.total_name,
-            "tasks": {column.name: _describe_column(column) for column in board.columns},
+            "tasks": {
+                column.name: {
+                    "title": column.title,
+                    "metric": column.metric,
+                    "range": [end if math.isfinite(end) else None for end in (column.low, column.high)],
+                    "higher_is_better": column.higher_is_better,
+                }
+                for column in board.columns
+            },
         },
         "submissions": [
             _describe_row(board, table, kind, row, pages)
@@ -421,16 +424,6 @@ def board_csv(described: Mapping[str, Any]) -> str:
         about = {"kind": "refused", "name": refusal["submission"], "reason": refusal["reason"]}
         writer.writerow([_csv_value(about.get(name)) for name in _ABOUT] + [""] * (4 * len(tasks)))
     return file.getvalue()
-
-
-def _describe_column(column: Column) -> dict[str, Any]:
-    ends = [end if math.isfinite(end) else None for end in (column.low, column.high)]
-    return {
-        "title": column.title,
-        "metric": column.metric,
-        "range": ends,
-        "higher_is_better": column.higher_is_better,
-    }
 
 
 def _describe_row(

@@ -57,10 +57,6 @@ _SIZES = (
 """(label, minimum, limit) of each range of parameter counts to filter by. The limit is outside the range."""
 
 
-_MOST_EMBEDDED = 20
-"""The maximum number of rows in an embedded table."""
-
-
 @dataclass(frozen=True)
 class Pages:
     """The pages of a site, and the data that they show."""
@@ -205,7 +201,7 @@ class Pages:
     def render_embed(self, board: Board) -> bytes:
         """Render the first rows of a board for embedding in another page."""
         table = (board.tables or [without_results(board)])[0]
-        body = self._pieces.embedded(board, table, _MOST_EMBEDDED, self.submission_names, self.board_pages)
+        body = self._pieces.embedded(board, table, 20, self.submission_names, self.board_pages)
         return self._render("base.html", name=board.suite.title, body=body, is_embedded=True)
 
     def render_badge(self, table: Standings, row: Row) -> bytes:

@@ -42,8 +42,6 @@ _DAMAGED = (DecabenchError, OSError, ValueError, KeyError, TypeError, AttributeE
 _PATIENCE = 600.0
 """Seconds to wait for another build of the same site."""
 
-_MOST_BUILDS = 50
-
 
 def static_files() -> Iterator[tuple[str, bytes]]:
     """Yield the style sheet, the scripts and the icon of all pages."""
@@ -199,7 +197,7 @@ def list_builds(boards: Mapping[str, Mapping[str, Any]], site: Path) -> list[Bui
     if not changes:
         return builds
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return [{"date": date, "changes": changes}, *builds][:_MOST_BUILDS]
+    return [{"date": date, "changes": changes}, *builds][:50]
 
 
 def _compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[dict[str, str]]:

@@ -72,12 +72,10 @@ def suite_columns(
         task = tasks.get(name)
         scored = (entry.tasks[name].metric for entry in entries if name in entry.tasks)
         metric_name = task.metric if task else next(scored, "")
-        column = Column(name, task.title if task else name, metric_name, task.hidden if task else ())
         metric = metrics.get(metric_name)
-        low, high = metric.range if metric else (-math.inf, math.inf)
-        columns.append(
-            replace(column, low=low, high=high, higher_is_better=not metric or metric.higher_is_better)
-        )
+        ends = metric.range if metric else (-math.inf, math.inf)
+        title, hidden = (task.title, task.hidden) if task else (name, ())
+        columns.append(Column(name, title, metric_name, hidden, *ends, not metric or metric.higher_is_better))
     return tuple(columns)
 
 

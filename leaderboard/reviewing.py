@@ -38,8 +38,6 @@ _NAMING = (
 _MOST_FILES = 1_000
 _PLAIN = "send only regular files, without links or Git repositories"
 _REFUSED = ".refused"
-_GRACE = 5.0
-"""Seconds to wait for a process to exit before killing it."""
 
 
 @dataclass(frozen=True)
@@ -363,7 +361,7 @@ def _examine_in_time(place: Path, path: str, options: ScoringOptions, seconds: f
             return pool.submit(_examine, place, path, options).result(seconds)
     except TimeoutError:
         for child in (each for each in active_children() if each not in others):
-            child.join(_GRACE)
+            child.join(5.0)
             child.kill()
         return Review(path, refusal=f"it took more than {seconds:g} seconds to check and score")
 

@@ -21,6 +21,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
 from decabench.errors import DecabenchError, StorageError, SubmissionError
 from decabench.files import Paths, is_within
 from decabench.leaderboard.entries import (
@@ -40,7 +42,6 @@ from decabench.scoring import (
     InvalidResultsError,
     Results,
     Sample,
-    ScoredTask,
     ScoringOptions,
     TaskResult,
     VariantScores,
@@ -68,12 +69,6 @@ from decabench.text import printable
 from decabench.workers import process_pool
 
 Each = TypeVar("Each")
-
-_DEPTH = 4
-"""The number of levels of folders to search for submissions."""
-
-_REPORT_SECONDS = 5.0
-"""Seconds between progress reports."""
 
 
 Policy = Literal["free", "all", "none"]
@@ -199,7 +194,7 @@ def _search(top: Path, folder: Path, depth: int, found: dict[str, str], refused:
                 refused.append(Refusal(printable(shown), fault))
             else:
                 found.setdefault(os.path.realpath(path), shown)
-        elif path.is_dir() and depth < _DEPTH:
+        elif path.is_dir() and depth < 4:
             _search(top, path, depth + 1, found, refused)
 
 
@@ -293,7 +288,7 @@ def _reporting(items: Iterable[Each], count: int, said: str, keeper: Keeper) -> 
     """Yield items, and report the number of completed items every few seconds."""
     last = time.monotonic()
     for number, item in enumerate(items):
-        if time.monotonic() - last > _REPORT_SECONDS:
+        if time.monotonic() - last > 5.0:
             keeper.report(said.format(f"{number:,}", f"{count:,}"))
             last = time.monotonic()
         yield item
@@ -358,7 +353,10 @@ def _score_split(
             try:
                 results, scored = score_submission(opened, options)
                 tasks = dict(results.tasks)
-                evidence = {task: _verified(found) for task, found in scored.items()}
+                evidence = {
+                    task: _evidence("verified", "", found.sample, found.rows, found.key)
+                    for task, found in scored.items()
+                }
             except SubmissionError:
                 raise
             except (DecabenchError, MemoryError) as error:  # one failure must not stop the whole board
@@ -427,20 +425,14 @@ def _plan_split(
     return options if tasks else None, why
 
 
-def _verified(found: ScoredTask) -> Evidence:
-    if found.sample is None:
-        return Evidence("verified")
-    return replace(_evidence("verified", "", found.sample, found.rows), key=found.key)
-
-
-def _evidence(kind: Kind, why: str, sample: Sample, rows: Any) -> Evidence:
-    import numpy as np
-
+def _evidence(kind: Kind, why: str, sample: Sample | None, rows: Any, key: str = "") -> Evidence:
+    if sample is None:
+        return Evidence(kind)
     with np.errstate(all="ignore"):
         scores = sample.headline(rows).astype(np.float32)
     if sample.metric.range[0] < 0:  # a correlation, which is undefined for a single example
         scores = np.full_like(scores, np.nan)
-    return Evidence(kind, why, sample.condensed(), scores)
+    return Evidence(kind, why, sample.condensed(), scores, key)
 
 
 def _capped(result: TaskResult, metrics: Mapping[str, Metric]) -> TaskResult:
@@ -557,8 +549,6 @@ def _system_of(entry: Entry) -> Hashable:
 
 
 def _mean_entry(runs: Sequence[Entry], key: Hashable) -> Entry:
-    import numpy as np
-
     first = runs[0]
     tasks, evidence = {}, {}
     for name, result in first.tasks.items():
@@ -625,8 +615,6 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _is_alike(one: Sample, other: Sample) -> bool:
-    import numpy as np
-
     return np.array_equal(one.sizes, other.sizes) and np.array_equal(one.strata, other.strata)
 
 
