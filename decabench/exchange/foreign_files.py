@@ -50,7 +50,7 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
     if size > most:
         raise SubmissionError(f"{path.name} has {size:,} bytes, more than the limit of {most:,}. {advice}.")
     with reading(path), path.open("rb") as file:
-        start = file.read(_FIRST_LINE)
+        start = file.read(1 << 16)
     _refuse_packed(path, format, start)
     _refuse_own_form(path, format, start)
     return reader(path, places)
@@ -95,9 +95,6 @@ def _refuse_own_form(path: Path, format: str, start: bytes) -> None:
             "DIR/predictions/TASK.SPLIT.jsonl, write DIR/submission.toml (see docs/submissions.md), and run decabench "
             "check DIR."
         )
-
-
-_FIRST_LINE = 1 << 16
 
 
 # SQuAD: one object that maps ids to answers

@@ -122,7 +122,7 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
         whole = record.get("resps")
         while isinstance(whole, list) and whole:
             whole = whole[0]
-        first = "" if first == _NO_MATCH else first
+        first = "" if first == "[invalid]" else first  # what filters return if they find no answer
         return row._replace(answer=first, raw=whole if isinstance(whole, str) and whole != first else None)
     chosen = _choose(kept, requests, record)
     if isinstance(chosen, str):
@@ -133,10 +133,6 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
     if choices == [option_letter(at) for at in range(len(choices))] and (options := _options(doc, choices)):
         row = row._replace(answer=options[best], letter=answer, golds=(*row.golds, *_nth(options, target)))
     return row
-
-
-_NO_MATCH = "[invalid]"
-"""The string that lm-eval's filters return if they find no answer."""
 
 
 def _requests(arguments: Any) -> list[Sequence[Any]]:

@@ -336,8 +336,8 @@ class _Matching:
         """
         ids = self.examples.ids
         words = {number: words for number, words in self.words.items() if number in places}
-        compared = self.examples.matcher.compare(words, places) if words else None
-        for each in compared.differences if compared else ():
+        differences, are_copies = self.examples.matcher.compare(words, places) if words else ([], False)
+        for each in differences:
             whose = "" if each.other is None else f", which is the text of {quoted(ids[each.other])}"
             mine = quoted(ids[places[each.row]])
             message = f"the row's text is {quoted(each.says)}{whose}, but {mine} has {quoted(each.expected)}"
@@ -355,7 +355,7 @@ class _Matching:
             way = "in the same position" if self.in_order else "with the same id"
             self._refuse(f"{rows} a different {what} from the example {way}", self._advise())
         if what == "text":
-            return ", and their texts agree" if compared and compared.are_copies else ""
+            return ", and their texts agree" if are_copies else ""
         return ", and their right answers agree" if golds else ""
 
     def _advise(self) -> str:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-_PROSE = 3
-"""The minimum number of words in prose. A shorter text may be a label, a number or a time."""
 _SHARED = 0.6
 """The fraction of long words that a row and an example must share to count as the same text."""
 _KEY = 12
@@ -58,16 +56,6 @@ class Difference:
     """The index of an example that has the row's text, counted from 0; None if there is none."""
 
 
-@dataclass(frozen=True)
-class ComparedTexts:
-    """The result of comparing rows with their examples."""
-
-    differences: tuple[Difference, ...]
-    """Rows whose text differs from their example."""
-    are_copies: bool
-    """Whether most rows contain the text of their example."""
-
-
 class TextMatcher:
     """Finds the examples of a split by their text, ignoring case, punctuation and accents."""
 
@@ -87,12 +75,19 @@ class TextMatcher:
         found = {}
         for number, texts in rows.items():
             letters = tuple(filter(None, map(letters_of, texts)))
-            if any(map(_is_prose, texts)) or any(text in self._spelt for text in letters):
+            # A text with fewer words may be a label, a number or a time.
+            has_prose = any(sum(map(str.isalpha, _split(text))) >= 3 for text in texts)
+            if has_prose or any(text in self._spelt for text in letters):
                 found[number] = RowTexts(tuple(texts), letters)
         return found
 
-    def compare(self, rows: Mapping[int, RowTexts], places: Mapping[int, int]) -> ComparedTexts:
-        """Compare rows with their examples. `places` maps each row's index to its example's index."""
+    def compare(
+        self, rows: Mapping[int, RowTexts], places: Mapping[int, int]
+    ) -> tuple[list[Difference], bool]:
+        """Return the rows whose text differs from their example, and whether most rows contain their example's text.
+
+        `places` maps each row's index to its example's index.
+        """
         found = self.find(rows)
         fits = {number: self._fits(texts, places[number]) for number, texts in rows.items()}
         are_copies = 2 * sum(fits.values()) > len(fits)
@@ -103,7 +98,7 @@ class TextMatcher:
                 own = self._texts(example) or [self._examples[example].context]
                 says, expected = max(row.texts, key=len), max(own, key=len)
                 differences.append(Difference(number, says, expected, others[0] if others else None))
-        return ComparedTexts(tuple(differences), are_copies)
+        return differences, are_copies
 
     def find(self, rows: Mapping[int, RowTexts]) -> dict[int, list[int]]:
         """Return the examples that match each row's text.
@@ -115,7 +110,7 @@ class TextMatcher:
                 {
                     twin
                     for example in self._equal(row) or self._contained(row)
-                    for twin in self._twins(example)
+                    for twin in self._same[self._own[example]]
                 }
             )
             for number, row in rows.items()
@@ -199,9 +194,6 @@ class TextMatcher:
             same[texts].append(number)
         return same
 
-    def _twins(self, example: int) -> list[int]:
-        return self._same[self._own[example]]
-
 
 _WORD = re.compile(
     r"[\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]|[^\W_\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]+"
@@ -228,7 +220,3 @@ def letters_of(text: str) -> str:
 
 def _long_words(texts: Sequence[str]) -> set[str]:
     return {word for text in texts for word in _split(text) if len(word) > 3}
-
-
-def _is_prose(text: str) -> bool:
-    return sum(map(str.isalpha, _split(text))) >= _PROSE

@@ -195,8 +195,6 @@ _HELD = 200
 _SECONDS = 10.0
 """The maximum time to buffer values, in seconds."""
 _NOT_IN_NAMES = re.compile(r"[^\w./ -]", re.ASCII)
-_VALUE_LENGTH = 500
-"""The longest parameter value that all servers accept, in characters."""
 
 
 class _Mlflow:
@@ -220,8 +218,8 @@ class _Mlflow:
         experiment = self._client.create_experiment(title) if found is None else found.experiment_id
         self._id = str(self._client.create_run(experiment, run_name=name).info.run_id)
         flat = by_dotted_key(settings).items()
-        params = [Param(_NOT_IN_NAMES.sub("_", key)[:250], str(value)[:_VALUE_LENGTH]) for key, value in flat]
-        for at in range(0, len(params), 100):
+        params = [Param(_NOT_IN_NAMES.sub("_", key)[:250], str(value)[:500]) for key, value in flat]
+        for at in range(0, len(params), 100):  # all servers accept requests and values of these sizes
             self._client.log_batch(self._id, params=params[at : at + 100])
         return self._id
 
