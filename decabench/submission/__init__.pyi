@@ -37,6 +37,5 @@ from .folder import read_metadata as read_metadata
 from .folder import remove_if_empty as remove_if_empty
 from .folder import remove_results as remove_results
 from .folder import render_metadata as render_metadata
-from .folder import results_folders as results_folders
 from .folder import write_predictions as write_predictions
 from .folder import write_submission as write_submission

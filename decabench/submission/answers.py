@@ -656,12 +656,6 @@ def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-_MOST_SHARED = 10_000
-"""The maximum number of distinct strings to store for reuse. In tasks with more distinct
-answers, few answers are repeated.
-"""
-
-
 @dataclass(frozen=True)
 class AlignedAnswers:
     """The answers to a split's examples, in the order of the data.
@@ -689,7 +683,8 @@ class AlignedAnswers:
             if place >= len(ids) or ids[place] != line.id:  # most files are in the order of the data
                 places = places or {id_: at for at, id_ in enumerate(ids)}
                 place = places[str(line.id)]
-            look_up = shared.setdefault if len(shared) < _MOST_SHARED else shared.get
+            # In tasks with more distinct answers, few are repeated.
+            look_up = shared.setdefault if len(shared) < 10_000 else shared.get
             answer = line.answer or ""
             found[place] = answer = look_up(answer, answer)
             if line[4:] != _NOTHING_MORE:

@@ -103,8 +103,11 @@ def check_submission(
             own = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
             marks = info.marks(file.task, file.split, file.variant) if info else Marks()
             reader = AnswerReader(file, expected.get((file.task, file.split)), marks)
-            if isinstance(own, Task):
-                faults += _unknown_variant(file, own)
+            if isinstance(own, Task) and file.variant > (last := len(own.variants)):
+                known = "the only variant is 1" if last else "the task has no variants"
+                known = f"the variants are 1 to {last}" if last > 1 else known
+                message = f"{file.task} has no variant {file.variant}; {known}"
+                faults.append(Fault("unknown-variant", message, file.name))
             lines, room = list[AnswerLine](), _MOST_CHARACTERS
             for line in reader:
                 room -= len(line.answer or "")
@@ -165,13 +168,6 @@ def _form_faults(
     )
     for code, sentence in describe_answers(given_answers):
         yield Fault(code, sentence, file.name)
-
-
-def _unknown_variant(file: PredictionFile, task: Task) -> Iterator[Fault]:
-    if file.variant > (last := len(task.variants)):
-        known = "the only variant is 1" if last else "the task has no variants"
-        known = f"the variants are 1 to {last}" if last > 1 else known
-        yield Fault("unknown-variant", f"{file.task} has no variant {file.variant}; {known}", file.name)
 
 
 def _missing_files(

@@ -12,9 +12,21 @@ from typing import ClassVar
 KEPT = 20
 """The number of faults to list for each code and file. Additional faults are only counted."""
 
-CODES: dict[str, str] = {
+WARNINGS = {
     "answer-form": "Answers are numbers, lists, tags or states in an unexpected form (`3,5`, `DET, NOUN`, BILOU).",
     "answer-format": "Answers seem to have the wrong format (pieces of words, HTML, JSON), order or language.",
+    "byte-order-mark": "The file starts with a byte order mark, which was skipped.",
+    "empty-answer": "An answer is empty or blank. It is scored as given.",
+    "label-form": "Answers are labels in another form (`Positive.`, quotes, a sentence) and are scored as wrong.",
+    "no-label": "Answers are not among the task's labels.",
+    "other-data": "The answers were made for data with a different fingerprint.",
+    "partial": "The run was limited to some examples. Only these are scored, and the run gets no total and no rank.",
+    "unknown-key": "submission.toml has an unknown field.",
+    "wrong-length": "Some answers do not have exactly one tag or one head for each word. They are scored as given.",
+}
+"""The codes of warnings. A submission with warnings is still valid."""
+
+_FAULTS = {
     "bad-archive": "The archive is damaged, unsafe or too large; its contents were not read.",
     "bad-compression": "A .gz or .zst file is damaged or truncated, or its name does not match its compression.",
     "bad-encoding": "The text is not UTF-8, or a string contains half of a surrogate pair.",
@@ -22,55 +34,33 @@ CODES: dict[str, str] = {
     "bad-metadata": "A field of submission.toml is missing or has the wrong type.",
     "bad-record": "A line has an invalid `raw`, `rule`, `finish`, `context_kept` or `samples`.",
     "bad-toml": "submission.toml is not valid TOML.",
-    "byte-order-mark": "The file starts with a byte order mark, which was skipped.",
     "duplicate-file": "Two files contain answers for the same split of a task.",
     "duplicate-id": "An id occurs on more than one line.",
-    "empty-answer": "An answer is empty or blank. It is scored as given.",
     "incomplete": "Prediction failed for some examples. Run the same predict command again to retry these examples.",
-    "label-form": "Answers are labels in another form (`Positive.`, quotes, a sentence) and are scored as wrong.",
     "missing-field": "A line has no `id` or no `answer`.",
     "missing-file": "A requested task or split has no file.",
     "missing-id": "An example of the split has no answer.",
     "no-data": "The ids of this split are unknown. Prepare the data, or specify an id list with --ids.",
-    "no-label": "Answers are not among the task's labels.",
     "no-predictions": "There are no answer files.",
     "no-submission-toml": "There is no submission.toml.",
     "non-string-answer": "The answer is not a string.",
     "non-string-id": "The id is not a string.",
     "not-an-object": "A line is JSON, but not an object.",
-    "other-data": "The answers were made for data with a different fingerprint.",
     "other-ids": "Most ids are not in the split, so the answers are probably for other data. This counts as "
     "one fault.",
     "other-text": "An imported row and the example that it was matched to have different texts.",
-    "partial": "The run was limited to some examples. Only these are scored, and the run gets no total and no rank.",
     "too-large": "A line is longer than 1 MiB, or a file is too large for the number of examples in its split.",
     "unknown-file": "The file does not belong in a submission.",
     "unknown-id": "The split has no example with this id.",
-    "unknown-key": "submission.toml has an unknown field.",
     "unknown-split": "The file name does not end in the name of a split.",
     "unknown-task": "The file name does not begin with the name of a task.",
     "unknown-variant": "The task has no variant with this number, so these answers are not scored.",
     "unreadable-file": "The file can't be opened or read.",
     "wrong-count": "The numbers in submission.toml for a limited or incomplete run do not match the answer file.",
-    "wrong-length": "Some answers do not have exactly one tag or one head for each word. They are scored as given.",
 }
-"""All codes that a check can report. New codes can be added, but codes are never renamed or reused."""
 
-WARNINGS = frozenset(
-    {
-        "answer-form",
-        "answer-format",
-        "byte-order-mark",
-        "empty-answer",
-        "label-form",
-        "no-label",
-        "other-data",
-        "partial",
-        "unknown-key",
-        "wrong-length",
-    }
-)
-"""The codes of warnings. A submission with warnings is still valid."""
+CODES = dict(sorted((_FAULTS | WARNINGS).items()))
+"""All codes that a check can report. New codes can be added, but codes are never renamed or reused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +205,6 @@ class CheckReport:
         return lines
 
 
-_FIRST = 3
-"""The number of line numbers to list for a fault that occurs on several lines."""
 _OF_IDS = {"duplicate-id", "missing-id", "unknown-id"}
 """The codes of faults whose messages differ only in an id."""
 _PLACE = re.compile(r"\b(column|byte|number) [-+.\w]+")
@@ -238,7 +226,7 @@ def group_faults(
     made = []
     for (file, code, _), same in alike.items():
         count = len(same) + (more if len(alike) == 1 else 0)
-        lines = [str(fault.line) for fault in same[:_FIRST] if fault.line is not None]
+        lines = [str(fault.line) for fault in same[:3] if fault.line is not None]
         if count > 1 and lines:
             rest = f" and {count - len(lines):,} more" if count > len(lines) else ""
             differ = "for example, " if len({fault.message for fault in same}) > 1 else ""

@@ -722,7 +722,11 @@ def remove_results(folder: Path, splits: Collection[str] = SPLITS) -> tuple[str,
 
     Other files are kept. Raises StorageError if a file can't be removed.
     """
-    found = [path for path in results_folders(folder) if path.name.partition("-")[0] in splits]
+    found = sorted(
+        path
+        for path in (folder / RESULTS).glob("*")
+        if path.is_dir() and path.name.partition("-")[0] in splits
+    )
     stale = []
     for results in found:
         rows = (*results.glob("statistics/*.parquet"), *results.glob("examples/*.jsonl.gz"))
@@ -735,11 +739,6 @@ def remove_results(folder: Path, splits: Collection[str] = SPLITS) -> tuple[str,
             remove_if_empty(results / "statistics", results / "examples", results)
         remove_if_empty(folder / RESULTS)
     return tuple(results.relative_to(folder).as_posix() for results in found)
-
-
-def results_folders(folder: Path) -> list[Path]:
-    """Return the folders in a submission's `results/`."""
-    return sorted(path for path in (folder / RESULTS).glob("*") if path.is_dir())
 
 
 def remove_if_empty(*folders: Path) -> None:
