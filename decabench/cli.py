@@ -155,13 +155,6 @@ def _set_json(context: click.Context) -> None:
         pass  # in tests, standard output isn't a real file
 
 
-def _color_of_environment() -> bool | None:
-    """Return False if NO_COLOR is set, True if FORCE_COLOR is set, or None if neither is set."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    return True if os.environ.get("FORCE_COLOR", "0") not in ("", "0") else None
-
-
 class _Cli(click.Group):
     """A command group that reports every error as one sentence with the right exit code."""
 
@@ -171,7 +164,9 @@ class _Cli(click.Group):
         """Parse the options that precede the command name."""
         # If an invalid option comes before --json, click never reads --json, but errors should still be JSON.
         before = args[: args.index("--")] if "--" in args else args
-        meta = {"decabench.json_errors": "--json" in before, "decabench.color": _color_of_environment()}
+        is_forced = os.environ.get("FORCE_COLOR", "0") not in ("", "0")
+        color = False if os.environ.get("NO_COLOR") else is_forced or None
+        meta = {"decabench.json_errors": "--json" in before, "decabench.color": color}
         try:
             context = super().make_context(info_name, args, *given, **settings)
         except click.ClickException as error:
@@ -241,10 +236,6 @@ def _show_warning(context: click.Context, message: Warning | str, *_: Any, **__:
         click.echo(terminal_safe(f"Warning: {message}"), err=True)
 
 
-_WIDEST_ERROR = 80
-"""The maximum width of error messages on a terminal, in columns."""
-
-
 class _CliError(click.ClickException):
     """An error printed as a sentence on standard error and, with `--json`, as an object on standard output."""
 
@@ -283,7 +274,7 @@ def _wrapped(text: str) -> str:
         return text
     import shutil
 
-    return fold(text, min(shutil.get_terminal_size().columns, _WIDEST_ERROR))
+    return fold(text, min(shutil.get_terminal_size().columns, 80))
 
 
 def _fail(

@@ -250,11 +250,6 @@ def read_json(path: Path, limit: int = JSON_LIMIT, format: str = "") -> dict[str
     return content
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file."""
-    return parse_toml(read_text(path, TOML_LIMIT))
-
-
 # CSV
 
 

@@ -26,7 +26,6 @@ from decabench.untrusted import (
     read_batches,
     read_json,
     read_text,
-    read_toml,
 )
 
 
@@ -201,7 +200,7 @@ def test_the_limit_of_cells_is_that_of_one_reader() -> None:
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"\xef\xbb\xbfx = 1\n")
-    assert read_toml(path) == {"x": 1}
+    assert read_text(path, 10) == "x = 1\n"
     path.write_bytes(b'\xef\xbb\xbf{"format": "a/1"}')
     assert read_json(path, format="a/1") == {"format": "a/1"}
     with pytest.raises(ValueError, match="its format is 'a/1', not 'b/1'"):

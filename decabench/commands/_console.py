@@ -263,9 +263,6 @@ def _print_lists(
 _LINE_SECONDS = 60.0
 """Seconds between progress lines for the same task."""
 
-_DELAY_SECONDS = 0.1
-"""Minimum seconds between updates of a bar, so that drawing doesn't slow down a fast predictor."""
-
 
 def show_progress() -> Bars | Lines:
     """Return a progress display: bars on a terminal, lines elsewhere. With `--quiet`, it prints nothing."""
@@ -364,7 +361,7 @@ class Bars:
             MofNCompleteColumn(),
             TimeRemainingColumn(compact=True),
         ]
-        if self._console.width >= _WIDE:
+        if self._console.width >= 100:
             columns.append(TextColumn("{task.fields[state]}", markup=False))
         self._live = self._bars = Progress(*columns, console=self._console, transient=True)
         self._bars.start()
@@ -385,17 +382,13 @@ class Bars:
         """Update the bar, at most a few times a second."""
         now = time.monotonic()
         if now >= self._next:
-            self._next = now + _DELAY_SECONDS
+            self._next = now + 0.1  # so that drawing doesn't slow down a fast predictor
             self.end(tally)
 
     def end(self, tally: Tally) -> None:
         """Draw the bar's final state."""
         if self._bars is not None:
             self._bars.update(self._bars.task_ids[-1], completed=tally.done, state=_state(tally))
-
-
-_WIDE = 100
-"""The minimum terminal width, in columns, at which a bar shows the speed."""
 
 
 def _line(tally: Tally) -> str:

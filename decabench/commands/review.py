@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from decabench.leaderboard import Problem, PullRequest, Review
 
 _MOST_SHOWN = 40
-_MOST_ANNOTATIONS = 10
-"""The maximum number of error annotations that GitHub shows for a step."""
 
 
 @click.group()
@@ -99,7 +97,7 @@ def request(
     if is_set("json"):
         _print_json(found.problems, reviews)
     if github:
-        for line in annotations[:_MOST_ANNOTATIONS]:
+        for line in annotations[:10]:  # GitHub shows no more for a step
             echo(line, wrap=False)
         with open(os.environ.get("GITHUB_STEP_SUMMARY", os.devnull), "a", encoding="utf-8") as handle:
             handle.write(text)
