@@ -158,7 +158,7 @@ class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
     confusions: Mapping[str, Sequence[ConfusionCount]] | None = None
 
 
-class BoardDocument(Document, tag="decabench.board/1", frozen=True):
+class BoardDocument(Document, tag="decabench.leaderboard/1", frozen=True):
     """The board that `leaderboard` wrote."""
 
     index: str  #: The URI of the first page.
@@ -398,8 +398,7 @@ class TaskDescription(Part, frozen=True):
     hidden: Sequence[str]  #: Splits whose labels are not public.
     licence: str
     origin: str  #: `decabench` for a task that comes with decabench, otherwise `user`.
-    #: `outdated` means that the data was prepared by an earlier version of decabench.
-    state: Literal["prepared", "not prepared", "outdated", "damaged"]
+    state: Literal["prepared", "not prepared", "damaged"]
     prepared: Mapping[str, PreparedSplit]
 
 

@@ -271,9 +271,6 @@ def overlap(
     compare: Literal["context", "example"] = option(
         "context", "Compare contexts alone, or questions with their contexts."
     ),
-    match: Literal["normalised", "exact"] = option(
-        "normalised", "Which examples --write lists: all matches, or only exact matches."
-    ),
     write: Path | None = option(
         None,
         "Write the ids of the matching examples to this .json or .json.gz file, for use with evaluate --without.",
@@ -291,8 +288,6 @@ def overlap(
     from decabench.errors import MissingDataError
     from decabench.tasks import NORMALISATION, Store, choose_tasks, find_overlap, known_tasks
 
-    if match == "exact" and not write:
-        raise click.UsageError("--match requires --write. Add --write, or leave out --match.")
     if write and not write.name.lower().endswith((".json", ".json.gz")):
         raise click.UsageError(f"--write requires a name that ends in .json or .json.gz, but got {write}.")
     store, known = Store(home), known_tasks(include)
@@ -313,7 +308,7 @@ def overlap(
         )
     found = list(find_overlap(store, names, split or ("validation", "test"), against, compare))
     if write:
-        _write_overlap(write, found, match, store)
+        _write_overlap(write, found, store)
     if is_set("json"):
         from decabench.commands._documents import OverlapDocument, OverlapFields
 
@@ -363,12 +358,11 @@ def _print_overlap(found: list[Overlap], against: Sequence[str]) -> None:
             )
 
 
-def _write_overlap(path: Path, found: list[Overlap], match: str, store: Store) -> None:
+def _write_overlap(path: Path, found: list[Overlap], store: Store) -> None:
     from decabench.submission import write_id_list
 
     ids: dict[tuple[str, str], dict[str, None]] = {}
     for one in found:
-        matching = one.exact if match == "exact" else one.normalised
-        ids.setdefault((one.task, one.split), {}).update(dict.fromkeys(matching))
+        ids.setdefault((one.task, one.split), {}).update(dict.fromkeys(one.normalised))
     written = {pair: list(each) for pair, each in ids.items() if each}
     write_id_list(path, written, {pair: store.record(*pair).stated for pair in written})

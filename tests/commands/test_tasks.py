@@ -156,23 +156,14 @@ def test_overlap_without_anything_to_look_in(command, leaky):
     assert "No test split of leaky is prepared, so there is nothing to search" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("match", "ids"),
-    [([], ["leaky.validation.0", "leaky.validation.1"]), (["--match", "exact"], ["leaky.validation.0"])],
-)
-def test_ids_of_an_overlap(command, leaky, tmp_path, match, ids):
+def test_ids_of_an_overlap(command, leaky, tmp_path):
     from decabench.submission import read_id_list
 
-    done = command("tasks", "overlap", "--write", tmp_path / "overlap.json", *match, *leaky)
+    done = command("tasks", "overlap", "--write", tmp_path / "overlap.json", *leaky)
     assert done.exit_code == 0, done.output
     listed = read_id_list(tmp_path / "overlap.json")
-    assert list(listed.ids["leaky", "validation"]) == ids
+    assert list(listed.ids["leaky", "validation"]) == ["leaky.validation.0", "leaky.validation.1"]
     assert listed.fingerprints["leaky", "validation"].startswith("sha256:")
-
-
-def test_a_match_without_a_list_is_refused(command, leaky):
-    done = command("tasks", "overlap", "--match", "exact", *leaky)
-    assert done.exit_code == 2 and "--match requires --write" in done.stderr
 
 
 def test_overlap_of_what_is_not_prepared(command, leaky, tmp_path):
