@@ -443,9 +443,8 @@ def _is_same_normalised(text: str, header: Sequence[str], gold: LogicalForm) -> 
     if _has_values(line, gold) and parse_query(text, header) == gold:
         return True
     bare = tuple((column, operator, _bare(value)) for column, operator, value in gold.conditions)
-    if "''" not in line and not all(
-        value in line for _, _, value in bare
-    ):  # a doubled quote is an escaped quote
+    # A doubled quote is an escaped quote.
+    if "''" not in line and not all(value in line for _, _, value in bare):
         return False
     return read_normalised(text, header) == gold._replace(conditions=bare)
 

@@ -43,11 +43,8 @@ def _edit_distance(words: list[str], reference: list[str]) -> int:
     for at, word in enumerate(reference):
         places[word] = places.get(word, 0) | 1 << at
     last, mask = 1 << len(reference) - 1, (1 << len(reference)) - 1
-    distance, more, less = (
-        len(reference),
-        mask,
-        0,
-    )  # where a column's value is one more, or one less, than the value above
+    # `more` and `less` mark where a column's value is one more, or one less, than the value above.
+    distance, more, less = len(reference), mask, 0
     for word in words:
         same = places.get(word, 0)
         diagonal = (((same & more) + more) ^ more) | same | less
