@@ -52,8 +52,7 @@ def estimate_run(plan: Plan) -> list[Estimate]:
 def _estimate_task(
     plan: Plan, task: PlannedTask, counter: Callable[[Prompting, Question], int] | None
 ) -> Estimate:
-    journal = Journal(plan.run.output, task.key)
-    outcomes = journal.read() if journal.path.exists() and not plan.run.fresh else {}
+    outcomes = {} if plan.run.fresh else Journal(plan.run.output, task.key).read()
     prompting = task.prompting
     counted = examples = todo = tokens = 0
     for question in task.questions():

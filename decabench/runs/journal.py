@@ -118,8 +118,12 @@ class Journal:
                 self._synced = time.monotonic()
 
     def read(self) -> dict[str, Outcome]:
-        """Return the last outcome for each id, without writing anything. Raises DataError if the file is damaged."""
-        self._read()
+        """Return the last outcome for each id, without writing anything; empty if there is no file.
+
+        Raises DataError if the file is damaged.
+        """
+        if self.path.exists():
+            self._read()
         return self.outcomes
 
     def set_aside(self) -> None:

@@ -252,10 +252,7 @@ class Prompts:
     )
     system: str | None = _prompt(None, "System message.", metavar="TEXT", unset="the template's message")
     shots: int = _prompt(
-        0,
-        "Number of training examples to show before each question.",
-        metavar="N",
-        at_least=0,
+        0, "Number of training examples to show before each question.", metavar="N", at_least=0
     )
     protocol: str = _prompt(
         AUTO,
@@ -358,9 +355,7 @@ class Run:
     options: ModelOptions = field(default_factory=ModelOptions)
     """Model options."""
     engine: str = _run(
-        "local",
-        "Where to run the model: on this machine or on a Ray cluster.",
-        choices=("local", "ray"),
+        "local", "Where to run the model: on this machine or on a Ray cluster.", choices=("local", "ray")
     )
     workers: int | None = _run(None, "Number of copies of the model (--engine ray).", metavar="N", at_least=1)
     address: str | None = _run(
@@ -375,10 +370,7 @@ class Run:
         "complete. To continue an interrupted run, leave out this option.",
     )
     give_up_after: int = _run(
-        25,
-        "Stop after this many failures in a row. Use 0 to never stop.",
-        metavar="N",
-        at_least=0,
+        25, "Stop after this many failures in a row. Use 0 to never stop.", metavar="N", at_least=0
     )
     prices: str | None = _run(
         None,
@@ -399,9 +391,8 @@ class Run:
         check_ranges(self)
         if self.prices and (self.price_in is not None or self.price_out is not None):
             raise DecabenchError("--prices already sets both prices. Leave out --price-in and --price-out.")
-        if (
-            self.tariff == Prices() and self.max_cost is not None
-        ):  # also reads the file before any question is asked
+        # This also reads the price file before any question is asked.
+        if self.tariff == Prices() and self.max_cost is not None:
             raise DecabenchError(
                 "--max-cost requires prices. Specify --prices FILE, or --price-in and --price-out."
             )
@@ -759,8 +750,4 @@ def _describe_wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
     digest = hashlib.sha256()
     for row in run.store.read(task.name, run.split, ("question",)):
         digest.update(wording.rewrite(row["question"]).encode("utf-8", "surrogatepass") + b"\0")
-    return {
-        "name": wording.name,
-        "questions": f"sha256:{digest.hexdigest()}",
-        "labels": dict(wording.labels),
-    }
+    return {"name": wording.name, "questions": f"sha256:{digest.hexdigest()}", "labels": dict(wording.labels)}

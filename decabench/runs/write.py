@@ -232,11 +232,9 @@ def _budget(plan: Plan) -> Budget | None:
     if run.max_cost is None:
         return None
     budget = Budget(run.tariff, run.max_cost)
-    for task in plan.tasks:
-        journal = Journal(run.output, task.key)
-        if journal.path.exists() and not run.fresh:
-            for outcome in journal.read().values():
-                budget.count(outcome)
+    for task in plan.tasks if not run.fresh else ():
+        for outcome in Journal(run.output, task.key).read().values():
+            budget.count(outcome)
     return budget
 
 
