@@ -96,6 +96,12 @@ class SharedMemoryConfig(TextConfig):
 
 MemoryReads = Literal["both", "global", "late"]
 """The values of the setting `reads`. The paper leaves open which reads of ARC-II's memories enter h_t."""
+_SOURCES: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "both": ((0, 0), (1, 0)),
+    "global": ((1, 0),),
+    "late": ((0, 0), (1, 1)),
+}
+"""For each value of `reads`, pairs of a memory (0 is local, 1 is global) and the read's age (0 is the latest read)."""
 
 _TINY = 1e-8  # the minimum of a norm, so that the cosine of a zero vector is 0
 
@@ -279,7 +285,7 @@ class MemoryRecurrence(torch.autograd.Function):
             _Memory(MemoryWeights(*weights[at : at + 3]), length, texts) for at in range(0, len(weights), 3)
         ]
         local, width, is_hybrid = memories[0], memories[0].width, len(memories) == 2
-        sources, new = _sources(reads) if is_hybrid else (), given.new_empty
+        sources, new = _SOURCES[reads] if is_hybrid else (), given.new_empty
         # Index t is the read after step t - 1. Only used with two memories; a single memory is read into `inputs`.
         read = new(len(memories), length + 1, tasks * texts, 1, width)
         inputs = new(length, tasks, texts, fuse.shape[1])
@@ -379,15 +385,6 @@ class MemoryRecurrence(torch.autograd.Function):
         )
 
 
-def _sources(reads: str) -> tuple[tuple[int, int], ...]:
-    """Return the reads that enter h_t in ARC-II, as pairs of a memory's index and the read's age.
-
-    Memory 0 is local and memory 1 is global. An age of 0 means the latest read, and an age of 1 the
-    read before it.
-    """
-    return {"both": ((0, 0), (1, 0)), "global": ((1, 0),), "late": ((0, 0), (1, 1))}[reads]
-
-
 def unroll(
     x: Tensor,
     weight: Tensor,
@@ -462,7 +459,7 @@ def unroll_additive(
     for t in range(length):
         attention = attend()
         if is_hybrid:
-            seen = torch.cat([read[which][max(t - late, 0)] for which, late in _sources(reads)], 2)
+            seen = torch.cat([read[which][max(t - late, 0)] for which, late in _SOURCES[reads]], 2)
         else:
             seen = (attention[0] @ contents[0]).squeeze(2)  # Eq. 6
         o, i, f, g = (given[t] + state @ weight[..., m:].transpose(1, 2)).chunk(4, 2)

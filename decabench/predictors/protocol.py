@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -358,19 +359,14 @@ def check_ranges(options: Any) -> None:
             if info.choices and each not in info.choices:
                 raise DecabenchError(f"{flag} must be one of {', '.join(info.choices)}, not {each}.")
         limits = (
-            (info.at_least, "{:g} or more"),
-            (info.above, "more than {:g}"),
-            (info.at_most, "at most {:g}"),
+            (info.at_least, operator.ge, "{:g} or more"),
+            (info.above, operator.gt, "more than {:g}"),
+            (info.at_most, operator.le, "at most {:g}"),
         )
-        if bounds := " and ".join(words.format(limit) for limit, words in limits if limit is not None):
-            is_inside = (
-                (info.at_least is None or info.at_least <= value)
-                and (info.above is None or info.above < value)
-                and (info.at_most is None or value <= info.at_most)
-                and math.isfinite(value)
-            )
-            if not is_inside:
-                raise DecabenchError(f"{flag} must be {bounds}, not {value:g}.")
+        bounds = [(limit, holds, words) for limit, holds, words in limits if limit is not None]
+        if bounds and not (all(holds(value, limit) for limit, holds, _ in bounds) and math.isfinite(value)):
+            named = " and ".join(words.format(limit) for limit, _, words in bounds)
+            raise DecabenchError(f"{flag} must be {named}, not {value:g}.")
 
 
 MODEL = "Model"

@@ -104,11 +104,12 @@ class VllmBackend(HfBackend):
                 raise ModelError(
                     f"vLLM can't load {self.source.name}: {describe_error(error)}. See vLLM's log for details."
                 ) from error
-            yield lambda setting: self._predictor_of(engine, setting)
 
-    def _predictor_of(self, engine: Any, setting: Setting) -> VllmPredictor:
-        prompter, decoding = self.plan(setting, setting.require_prompting("vllm"), engine.get_tokenizer())
-        return VllmPredictor(engine, prompter, decoding)
+            def make(setting: Setting) -> VllmPredictor:
+                plan = self.plan(setting, setting.require_prompting("vllm"), engine.get_tokenizer())
+                return VllmPredictor(engine, *plan)
+
+            yield make
 
 
 @dataclass(frozen=True)

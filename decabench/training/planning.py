@@ -95,10 +95,8 @@ def plan_training(
     chosen = () if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
     made, left_out = combine_settings(made, path, settings, model, chosen, str(init))
     made = made if made.tasks else replace(made, tasks=DECATHLON.tasks)
-    for key in (
-        "skip_context",
-        "cut_context",
-    ):  # any known task is allowed here, because the defaults list them all
+    # Any known task is allowed here, because the defaults list them all.
+    for key in ("skip_context", "cut_context"):
         for task in getattr(made, key):
             require_name(task, {*known, *made.tasks}, f"task ({key})")
     if left_out:
