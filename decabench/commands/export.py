@@ -69,23 +69,23 @@ def results(
     """Write results as a Markdown or LaTeX table, or for a Hugging Face model card, with their intervals.
 
     SUBMISSIONS are results.json files, or folders that decabench evaluate has scored. Several submissions are shown
-    side by side if they were scored on the same data with the same metrics. Scores are copied from the files. To score
-    the answers again, use decabench verify.
+    side by side if they were scored on the same data with the same metrics. Runs that differ only in their seeds share
+    a column, with their mean, lowest and highest score. Scores are copied from the files. To score the answers again,
+    use decabench verify.
     """
-    from decabench.exchange import export_results, find_results, push_card
+    from decabench.exchange import export_results, find_results, group_seeds, push_card
     from decabench.files import write_file
 
     if push is not None and format != "model-index":
         raise click.UsageError("--push updates a model card, so --format model-index is required.")
     results = [find_results(path, split) for path in submissions]
-    names = [str(each.submission["name"]) for each in results]
-    if len(set(names)) < len(names):  # the same model in several runs
-        results = [
-            replace(each, submission={**each.submission, "name": f"{name} ({path})"})
-            if names.count(name) > 1
-            else each
-            for each, name, path in zip(results, names, submissions, strict=True)
-        ]
+    groups = group_seeds(results)
+    names = [str(results[runs[0]].submission["name"]) for runs in groups]
+    for runs, name in zip(groups, names, strict=True):
+        if names.count(name) > 1:  # the same model in several runs
+            for at in runs:
+                named = {**results[at].submission, "name": f"{name} ({submissions[at]})"}
+                results[at] = replace(results[at], submission=named)
     text = export_results(results, format)
     if output is not None:
         write_file(output, text, option="--output")

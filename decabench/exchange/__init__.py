@@ -7,7 +7,13 @@ from decabench.errors import require_package
 from decabench.exchange.foreign_files import FORMATS
 from decabench.exchange.foreign_rows import Places
 from decabench.exchange.imports import ImportReport, ImportSettings, import_answers
-from decabench.exchange.result_exports import escape_markdown, export_results, find_results, push_card
+from decabench.exchange.result_exports import (
+    escape_markdown,
+    export_results,
+    find_results,
+    group_seeds,
+    push_card,
+)
 from decabench.exchange.row_matching import RefusedImportError
 from decabench.exchange.task_exports import HARNESSES, ExportedTask, export_tasks
 from decabench.exchange.trackers import TRACKERS, Tracker, Trackers, make_trackers, track_results
@@ -27,6 +33,7 @@ __all__ = [
     "export_results",
     "export_tasks",
     "find_results",
+    "group_seeds",
     "import_answers",
     "make_inspect_task",
     "make_trackers",

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -23,6 +24,7 @@ from decabench.scoring import (
     score_digits,
     show_interval,
     show_units,
+    system_and_seed,
 )
 from decabench.submission import ARCHIVE_SUFFIXES
 from decabench.tasks import TASKS, Label, Tags, Task, Tree
@@ -57,7 +59,8 @@ def find_results(path: str | Path, split: str = "validation") -> Results:
 def export_results(results: Sequence[Results], format: str) -> str:
     """Return results as text in the given format.
 
-    The `markdown` and `latex` tables show several results side by side; `model-index` accepts only one.
+    The `markdown` and `latex` tables show several results side by side, and runs that differ only in their seeds in
+    one column; `model-index` accepts only one result.
     Raises DataError if the results can't share a table, and DecabenchError for several results in a model
     card.
     """
@@ -69,6 +72,17 @@ def export_results(results: Sequence[Results], format: str) -> str:
         )
     _require_comparable(results)
     return make(results)
+
+
+def group_seeds(results: Sequence[Results]) -> list[list[int]]:
+    """Return the indices of the results, with runs that differ only in their seeds in the same list."""
+    groups: dict[str, dict[str, int]] = {}
+    for at, each in enumerate(results):
+        system, seed = system_and_seed(each.submission.get("predictor")) or (str(at), "")
+        if seed in groups.get(system, {}):
+            system = str(at)
+        groups.setdefault(system, {})[seed] = at
+    return [[*runs.values()] for runs in groups.values()]
 
 
 def _require_comparable(results: Sequence[Results]) -> None:
@@ -272,53 +286,68 @@ def _line(text: str) -> str:
 
 def _cells(results: Sequence[Results]) -> tuple[list[str], list[list[str]], list[str]]:
     first = results[0]
-    names = [str(each.submission["name"]) for each in results]
+    groups = [[results[at] for at in group] for group in group_seeds(results)]
+    names = [
+        f"{runs[0].submission['name']}{f' ({len(runs)} runs)' if len(runs) > 1 else ''}" for runs in groups
+    ]
     tasks = list(dict.fromkeys(task for each in results for task in each.tasks))
     alone = len(results) == 1
     heading = ["task", "metric", *(["score", "95%", "n"] if alone else names)]
     rows = []
     for task in tasks:
-        found = [each.tasks.get(task) for each in results]
-        known = next(each for each in found if each is not None)
+        found = [[each.tasks.get(task) for each in runs] for runs in groups]
+        known = next(each for runs in found for each in runs if each is not None)
         metric = METRICS.get(known.metric)
         arrow = " ↓" if metric is not None and not metric.higher_is_better else ""
-        shown = [
-            ("–", "–")
-            if each is None
-            else (_score(task, each), show_interval(each.interval, score_digits(task, each.metric)))
-            for each in found
-        ]
+        shown = [_task_cell(task, runs) for runs in found]
         cells = [*shown[0], f"{known.n:,}"] if alone else [_pair(*each) for each in shown]
         rows.append([task, f"{known.headline}{arrow}", *cells])
     if len(rows) > 1 and any(each.total.score is not None for each in results):
-        shown = [
-            (
-                "–" if each.total.score is None else each.total.text,
-                show_interval(each.interval, each.total_digits),
-            )
-            for each in results
-        ]
+        shown = [_total_cell(runs) for runs in groups]
         complete = all(each.total.complete for each in results)
         name = first.suite.total_name if complete else first.suite.total
         rows.append([name, "", *([*shown[0], ""] if alone else [_pair(*each) for each in shown])])
-    return heading, rows, list(_notes(first, results))
+    return heading, rows, list(dict.fromkeys(_notes(first, results, len(groups))))
 
 
-def _score(task: str, found: TaskResult) -> str:
-    if found.score is None:
-        return "failed"
-    partial = " (partial)" if found.status == "partial" else ""
-    return f"{found.score:.{score_digits(task, found.metric)}f}{partial}"
+def _task_cell(task: str, runs: Sequence[TaskResult | None]) -> tuple[str, str]:
+    """Return the score and the interval of a task; for several runs, the mean score, without an interval."""
+    found = [each for each in runs if each is not None]
+    if len(found) < len(runs):
+        return "–", "–"
+    scores = [each.score for each in found if each.score is not None]
+    if len(scores) < len(found):
+        return "failed", "–"
+    digits = score_digits(task, found[0].metric)
+    partial = " (partial)" if any(each.status == "partial" for each in found) else ""
+    interval = found[0].interval if len(found) == 1 else None
+    return f"{_mean(scores, digits)}{partial}", show_interval(interval, digits)
+
+
+def _total_cell(runs: Sequence[Results]) -> tuple[str, str]:
+    scores = [each.total.score for each in runs if each.total.score is not None]
+    if len(runs) == 1:
+        return runs[0].total.text if scores else "–", show_interval(runs[0].interval, runs[0].total_digits)
+    if len(scores) < len(runs) or not all(each.total.complete for each in runs):
+        return "–", "–"
+    return _mean(scores, runs[0].total_digits), "–"
+
+
+def _mean(scores: Sequence[float], digits: int) -> str:
+    mean, low, high = (f"{number:.{digits}f}" for number in (fmean(scores), min(scores), max(scores)))
+    return mean if len(scores) == 1 else f"{mean} ({low} to {high})"
 
 
 def _pair(score: str, interval: str) -> str:
     return score if interval == "–" else f"{score} [{interval}]"
 
 
-def _notes(first: Results, results: Sequence[Results]) -> Iterator[str]:
+def _notes(first: Results, results: Sequence[Results], models: int) -> Iterator[str]:
     raw = ", scored without answer extraction" if first.answers == "raw" else ""
     name = f" of {first.submission['name']}" if len(results) == 1 else ""
     yield f"Results{name} on {first.split}{raw}. Scores and 95% intervals by decabench {first.decabench}."
+    if models < len(results):
+        yield "For a model with several runs, the score is their mean, with the lowest and highest in parentheses."
     origins = {task.data.origin for each in results for task in each.tasks.values()}
     if "sample" in origins:
         yield "Scored on decabench's bundled sample: not comparable with scores on the full datasets."
