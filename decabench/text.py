@@ -24,6 +24,11 @@ def with_full_stop(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
+def show_cost(cost: float) -> str:
+    """Return a cost with two decimal places, or with four if it is below 1."""
+    return f"{cost:,.4f}" if cost < 1 else f"{cost:,.2f}"
+
+
 def excerpt(text: str, limit: int = 200) -> str:
     """Return the first `limit` characters of a string on one line, without control characters."""
     line = " ".join("".join(char if char.isprintable() else " " for char in text[: 8 * limit]).split())

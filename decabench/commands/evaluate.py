@@ -28,7 +28,7 @@ from decabench.commands._console import (
     write_run_file,
 )
 from decabench.options import option
-from decabench.text import excerpt, printable
+from decabench.text import excerpt, printable, show_cost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -355,7 +355,7 @@ def _describe_usage(results: Results) -> Iterator[str]:
         for name in sums.keys() & found.keys():
             sums[name] += found[name] if isinstance(found[name], int | float) else 0
     if sums["prompt_tokens"] or sums["completion_tokens"]:
-        cost = f", at a cost of {sums['cost']:,.2f}" if sums["cost"] else ""
+        cost = f", at a cost of {show_cost(sums['cost'])}" if sums["cost"] else ""
         reasoned = f" ({sums['reasoning_tokens']:,.0f} for reasoning)" if sums["reasoning_tokens"] else ""
         yield f"Tokens: {sums['prompt_tokens']:,.0f} in, {sums['completion_tokens']:,.0f} out{reasoned}{cost}."
 

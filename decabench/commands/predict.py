@@ -47,6 +47,7 @@ from decabench.runs import (
     run_plan,
 )
 from decabench.tasks import DECATHLON, Store, choose_tasks, known_tasks, tasks_with_split
+from decabench.text import show_cost
 
 _QUESTIONS = "Questions"
 _OUTPUT = option(
@@ -373,4 +374,4 @@ def _duration(seconds: float | None) -> str:
 
 
 def _money(cost: float | None) -> str:
-    return "–" if cost is None else f"{cost:,.4f}" if cost < 1 else f"{cost:,.2f}"
+    return "–" if cost is None else show_cost(cost)

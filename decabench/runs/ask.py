@@ -32,7 +32,7 @@ from decabench.predictors import (
 from decabench.runs.journal import Journal
 from decabench.runs.plan import Budget, PlannedTask
 from decabench.tasks import Question
-from decabench.text import describe_error, excerpt, quoted
+from decabench.text import describe_error, excerpt, quoted, show_cost
 
 
 @dataclass
@@ -233,7 +233,7 @@ def _ask_rest(run: TaskRun, tally: Tally) -> None:
         run.progress.update(tally)
     if run.budget and run.budget.is_spent and tally.done < tally.total:
         raise ModelError(
-            f"Stopped on {tally.task} at a cost of {run.budget.spent:,.2f}, because --max-cost is "
+            f"Stopped on {tally.task} at a cost of {show_cost(run.budget.spent)}, because --max-cost is "
             f"{run.budget.most:g}; {tally.total - tally.done:,} of {tally.total:,} questions are left. "
             "To continue, run the same command with a larger --max-cost. Earlier answers are kept."
         )

@@ -40,6 +40,13 @@ def test_a_run_stops_at_its_cost_and_continues(home, tmp_path, command):
     )
 
 
+def test_a_small_cost_is_not_shown_as_zero(home, tmp_path, command):
+    with serving(lambda seen: chat("<answer>positive</answer>")) as server:
+        settings = {"options": ModelOptions(model="org/m"), "selection": Selection(10)}
+        predict(f"openai:{server.url}", tmp_path / "s", "sst", home=home, **settings, price_in=2, price_out=3)
+    assert "70 in, 30 out, at a cost of 0.0002." in command("evaluate", tmp_path / "s", "--home", home).stdout
+
+
 def test_tokens_of_reasoning_are_counted(home, tmp_path, command):
     """Also by a second run, which reads them from the journal."""
     say = chat("<answer>positive</answer>", reasoning_content="hm")
