@@ -365,5 +365,5 @@ def test_data_whose_files_were_changed_are_scored_as_they_were_prepared(command,
     done = command("predict", "--predictor", "oracle", "--tasks", "own", "--output", tmp_path / "t", *options)
     assert (
         done.exit_code != 0
-        and f"prepare own --include {tmp_path / 'own.toml'} --home {tmp_path / 'home'} again" in done.stderr
+        and f"prepare own --include {tmp_path / 'own.toml'} --home {tmp_path / 'home'}." in done.stderr
     )
