@@ -150,7 +150,7 @@ class Keeper:
         if split in self.tasks[task].hidden and not record.salt:
             return "the data was prepared before the labels were hidden; prepare the data again"
         same = made_for in (None, record.stated)
-        return "" if same else "the answers were made for different data than the data prepared here"
+        return "" if same else "the answers are for data that differs from the data prepared here"
 
 
 # Finding submissions

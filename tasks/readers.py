@@ -177,7 +177,7 @@ def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
         except (ijson.JSONError, ValueError, ArithmeticError, RecursionError) as error:
             reason = str(error).partition("\n")[0]  # the other lines only show the position
             raise DataError(
-                f"{path.name} is not valid JSON ({reason}). Prepare again with --force."
+                f"{path.name} is not valid JSON ({reason}). Prepare the task again with --force."
             ) from error
 
 

@@ -41,8 +41,8 @@ def name_fault(name: str) -> str:
     if is_task_name(name):
         return ""
     return (
-        "A name must consist of lowercase letters, digits, dots, - and _, start with a letter or digit, and have "
-        f"at most {NAME_LENGTH} characters, but got {name!r}."
+        "A name must consist of lowercase letters, digits, dots, hyphens and underscores, start with a letter or "
+        f"digit, and have at most {NAME_LENGTH} characters, but got {name!r}."
     )
 
 

@@ -202,7 +202,9 @@ def _read_form(table: TomlTable, shared: AnswerForm, forms: tuple[str, ...]) -> 
     )
     for key, kinds in _FORMS_OF_KEY.items() if named in KINDS else ():
         if table.content.get(key) and named not in kinds:
-            table.fault(f"{key!r} has no effect with form = {named!r}, only with {', '.join(kinds)}.")
+            table.fault(
+                f"{key!r} has no effect with form = {named!r}, only with {', '.join(map(repr, kinds))}."
+            )
     has_labels = made.labels or made.labels_from_question or table.content.get("labels")
     if made.kind == "label" and not has_labels:
         table.fault("form = 'label' requires 'labels', or labels_from_question = true.")

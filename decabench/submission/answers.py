@@ -565,7 +565,8 @@ class AnswerReader:
             self._first_unknown = self._first_unknown or line.id
             message = (
                 describe_other_form(line.id, self._seen)
-                or f"the split has no example {quoted(line.id)}; remove the line or check the split"
+                or f"the split has no example {quoted(line.id)}; remove the line, or name the file after the right "
+                "split"
             )
             self._note("unknown-id", message, line.number)
         else:
@@ -629,13 +630,20 @@ class AnswerReader:
             message = f"{failed:,} of {asked:,} examples failed{commonest}"
             self._note("incomplete", f"{message}; run the same predict command again to retry these examples")
         elif not lines:
-            self._note("wrong-count", "submission.toml describes a limited run with no answers")
+            self._note(
+                "wrong-count",
+                "submission.toml describes a limited run without answers; remove the entry in [partial]",
+            )
         if self._known and whole != len(self._seen):
-            message = f"submission.toml states {whole:,} examples for the split, but the split has {len(self._seen):,}"
+            message = (
+                f"submission.toml states {whole:,} examples for the split, but the split has "
+                f"{len(self._seen):,}; correct the number, or prepare the same data"
+            )
             self._note("wrong-count", message)
         if self._answers != lines:
             message = (
-                f"submission.toml states {lines:,} answers for the file, but the file has {self._answers:,}"
+                f"submission.toml states {lines:,} answers for the file, but the file has {self._answers:,}; correct "
+                "the number or the answer file"
             )
             self._note("wrong-count", message)
 

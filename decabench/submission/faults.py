@@ -13,12 +13,12 @@ KEPT = 20
 """The number of faults to list for each code and file. Additional faults are only counted."""
 
 WARNINGS = {
-    "answer-form": "Answers are numbers, lists, tags or states in an unexpected form (`3,5`, `DET, NOUN`, BILOU).",
-    "answer-format": "Answers seem to have the wrong format (pieces of words, HTML, JSON), order or language.",
+    "answer-form": "Some answers are numbers, lists, tags or states in an unexpected form (`3,5`, `DET, NOUN`, BILOU).",
+    "answer-format": "Some answers seem to have the wrong format (pieces of words, HTML, JSON), order or language.",
     "byte-order-mark": "The file starts with a byte order mark, which was skipped.",
     "empty-answer": "An answer is empty or blank. It is scored as given.",
-    "label-form": "Answers are labels in another form (`Positive.`, quotes, a sentence) and are scored as wrong.",
-    "no-label": "Answers are not among the task's labels.",
+    "label-form": "Some answers are labels in another form (`Positive.`, quotes, a sentence) and are scored as wrong.",
+    "no-label": "Some answers are not among the task's labels.",
     "other-data": "The answers were made for data with a different fingerprint.",
     "partial": "The run was limited to some examples. Only these are scored, and the run gets no total and no rank.",
     "unknown-key": "submission.toml has an unknown field.",

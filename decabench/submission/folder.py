@@ -485,7 +485,9 @@ _SPLIT_ALIASES = {"dev": "validation", "val": "validation", "valid": "validation
 def file_name(task: str, split: str) -> str:
     """Return `<task>.<split>.jsonl`. Raises SubmissionError if a name is invalid."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", task, re.ASCII):
-        raise SubmissionError(f"{quoted(task)} is not a valid task name. Use letters, digits, dots, - and _.")
+        raise SubmissionError(
+            f"{quoted(task)} is not a valid task name. Use letters, digits, dots, hyphens and underscores."
+        )
     if split not in SPLITS:
         raise SubmissionError(f"{quoted(split)} is not a split. Use one of {', '.join(SPLITS)}.")
     return f"{task}.{split}.jsonl"

@@ -93,7 +93,9 @@ def _segments(path: Path) -> Iterator[Line]:
                 yield talk, place, (element.text or "").strip()
                 element.clear()
     except (ElementTree.ParseError, ValueError, LookupError) as error:  # or an unknown encoding
-        raise DataError(f"{path.name} is not valid XML ({error}). Prepare again with --force.") from error
+        raise DataError(
+            f"{path.name} is not valid XML ({error}). Prepare the task again with --force."
+        ) from error
 
 
 def _tagged_lines(path: Path) -> Iterator[Line]:
@@ -322,7 +324,7 @@ def _gzip_lines(path: Path) -> Iterator[str]:
             for line in file:
                 yield line.strip()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DataError(f"{path.name} is damaged ({error}). Prepare again with --force.") from error
+        raise DataError(f"{path.name} is damaged ({error}). Prepare the task again with --force.") from error
 
 
 def _read_multi30k(files: Files, split: str) -> Iterator[Example]:

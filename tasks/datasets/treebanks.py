@@ -137,7 +137,9 @@ def _bracketed(path: Path) -> Iterator[tuple[str, str]]:
             else:
                 latest.append(token)
     if depth:
-        raise DataError(f"{path.name} does not have the same number of opening and closing brackets.")
+        raise DataError(
+            f"{path.name} has different numbers of opening and closing brackets. Use a complete copy."
+        )
 
 
 def _read_columns(files: Files, split: str) -> Iterator[Example]:

@@ -342,7 +342,7 @@ def test_answers_to_other_data_are_not_scored(one: Path, home: Path) -> None:
     row = row_of(one.parent, home)
     assert (
         row.remarks[-1]
-        == "not scored here: sst: the answers were made for different data than the data prepared here"
+        == "not scored here: sst: the answers are for data that differs from the data prepared here"
     )
 
 

@@ -34,7 +34,7 @@ def test_the_total(total: Combination, combined: float | None) -> None:
     [
         (
             {"name": "My Suite"},
-            "Suite 'My Suite': A name must consist of lowercase letters, digits, dots, - and _",
+            "Suite 'My Suite': A name must consist of lowercase letters, digits, dots, hyphens and underscores",
         ),
         ({"tasks": ()}, "'tasks' must list at least one task."),
         ({"tasks": ("sst", "schema", "sst")}, "'tasks' lists sst more than once. List each task only once."),

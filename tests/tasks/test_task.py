@@ -22,7 +22,7 @@ SOURCE = Source("here", {"validation": (RemoteFile("a.txt"),)}, lambda files, sp
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"name": "../up"}, "Task '../up': A name must consist of lowercase letters, digits, dots, - and _"),
+        ({"name": "../up"}, "Task '../up': A name must consist of lowercase letters, digits, dots, hyphens"),
         ({"metric": "nf2"}, "Task 'own': There is no metric 'nf2'. Did you mean nf1"),
         ({"secondary": ("em", "bleurt")}, "There is no metric 'bleurt'. Did you mean bleu"),
         ({"sources": ()}, "must have at least one source"),

@@ -95,7 +95,7 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
         ({"format": None}, r"has no format. Write format = 'decabench\.taskfile/1' for a task"),
         (
             {"name": '"My Task"'},
-            "A name must consist of lowercase letters, digits, dots, - and _, .*, but got 'My Task'",
+            "A name must consist of lowercase letters, digits, dots, hyphens and underscores, .*, but got 'My Task'",
         ),
         (
             {"metric": None},
