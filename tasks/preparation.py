@@ -535,11 +535,20 @@ def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
     forms = [source for source in task.sources if source.name == record.source]
     if any(record.rows == source.counts.get(split) for source in forms):
         return f"{split} has {found}, which are all that this source provides"
-    differing = [str(file["name"]) for file in record.files if file["status"] == "mirror-differs"]
+    sizes = {file.name: file.size for source in forms for files in source.files.values() for file in files}
+    differing = [_name_with_sizes(file, sizes) for file in record.files if file["status"] == "mirror-differs"]
+    if not differing:
+        return f"{split} has {found} (read from {', '.join(str(file['name']) for file in record.files)})"
     is_other = "is not the published file" if len(differing) == 1 else "are not the published files"
-    read = f"read from {', '.join(str(file['name']) for file in record.files)}"
-    reason = f"{', '.join(differing)} {is_other}" if differing else read
-    return f"{split} has {found} ({reason})"
+    return f"{split} has {found}, because {', '.join(differing)} {is_other}"
+
+
+def _name_with_sizes(file: Mapping[str, Any], published: Mapping[str, int | None]) -> str:
+    name, size = str(file["name"]), file.get("size")
+    expected = published.get(name)
+    if not isinstance(size, int) or expected in (None, size):
+        return name
+    return f"{name} ({size:,} bytes instead of {expected:,})"
 
 
 def _place(task: Task, request: Request) -> str:

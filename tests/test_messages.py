@@ -29,6 +29,17 @@ MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
         lambda rows: json.dumps(rows[0], indent=1).encode(),
         "looks like a JSON object spread over several lines",
     ),
+    "a map of ids to answers": (
+        "",
+        lambda rows: json.dumps({row["id"]: row["answer"] for row in rows}).encode(),
+        "looks like one JSON object that maps ids to answers; decabench reads one object per line, so convert it "
+        "with decabench import squad",
+    ),
+    "a tall map of ids to answers": (
+        "",
+        lambda rows: json.dumps({row["id"]: row["answer"] for row in rows}, indent=1).encode(),
+        "If its keys are ids, use decabench import squad",
+    ),
     "CSV": (
         "",
         lambda rows: "".join(

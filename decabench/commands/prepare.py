@@ -173,7 +173,10 @@ def _print_table(
         published = " / ".join(format_count(task.counts.get(split)) for split in SPLITS)
         data = sorted({describe_origin(record) for record in records.values()})
         for origin in data:
-            origins.setdefault(origin, []).append(task.name)
+            splits = [split for split, record in records.items() if describe_origin(record) == origin]
+            origins.setdefault(origin, []).append(
+                task.name if len(data) == 1 else f"{task.name} ({', '.join(splits)})"
+            )
         state: str = _state(preparation)
         if state == "partly":
             state = f"partly, {len(records)} of {len(requested[task.name])} splits"

@@ -203,6 +203,13 @@ def _address(source: Source) -> str:
     return source.repository or next(iter(source.urls), "not published: your own files")
 
 
+_AS_PUBLISHED = {
+    "verified": "verified",
+    "unpinned": "no published checksum",
+    "mirror-differs": "not the published file",
+}
+
+
 def _print_record(split: str, record: SplitRecord, hidden: bool) -> None:
     """Print facts about a prepared split.
 
@@ -217,7 +224,11 @@ def _print_record(split: str, record: SplitRecord, hidden: bool) -> None:
         size = file.get("size")
         size = f"{size:,}" if isinstance(size, int) else size
         digest = f"sha256 {str(file.get('sha256'))[:16]}…"
-        print_field(out, "", f"{file.get('name')}  {size} bytes  {digest}  {file.get('status')}")
+        print_field(
+            out,
+            "",
+            f"{file.get('name')}  {size} bytes  {digest}  {_AS_PUBLISHED.get(str(file.get('status')), '')}",
+        )
     if record.note:
         print_field(out, "", record.note)
 

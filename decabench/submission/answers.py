@@ -255,11 +255,33 @@ def _describe_whole(raw: bytes) -> str:
     if start == b"{":
         return (
             "this looks like a JSON object spread over several lines; decabench reads one object per "
-            'line, such as {"id": "…", "answer": "…"}'
+            'line, such as {"id": "…", "answer": "…"}. If its keys are ids, use decabench import squad'
+        )
+    if _maps_ids(raw):
+        return (
+            "this looks like one JSON object that maps ids to answers; decabench reads one object per line, so "
+            "convert it with decabench import squad"
         )
     if re.match(rb"\"?id\"?[,\t]", start):
         return "this looks like CSV; decabench reads one JSON object per line, so convert it with decabench import csv"
     return ""
+
+
+def _maps_ids(raw: bytes) -> bool:
+    try:
+        record = parse_json(raw.decode())
+    except ValueError:
+        return False
+    return (
+        isinstance(record, dict)
+        and len(record) >= _MANY_KEYS
+        and not record.keys() & {"id", "answer"}
+        and all(isinstance(value, str) for value in record.values())
+    )
+
+
+_MANY_KEYS = 10
+"""The number of keys from which an object without 'id' and 'answer' is taken for a map of ids to answers."""
 
 
 def _parse_plain(number: int, raw: bytes) -> AnswerLine | None:
@@ -348,6 +370,7 @@ def _read_probabilities(choices: Any) -> dict[str, float] | None:
 def _read_text(record: dict[str, Any], key: str, code: str, problems: list[tuple[str, str]]) -> str | None:
     if key not in record:
         keys = ", ".join(quoted(other, 30) for other in list(record)[:5]) or "none"
+        keys += f" and {len(record) - 5} more" if len(record) > 5 else ""
         problems.append(("missing-field", f"the line has no {key!r}, only these keys: {keys}"))
         return None
     text = record[key]

@@ -4,6 +4,7 @@ import shutil
 import pytest
 
 from decabench.tasks import DECATHLON
+from decabench.tasks.preparation import SAMPLE_FOLDER
 from decabench.tasks.store import Store
 
 
@@ -119,6 +120,29 @@ def test_a_sample_does_not_replace_data_unasked(command, tmp_path):
     done = command(*options, "--sample")
     assert done.exit_code == 2 and "already contains the full data of schema (origin: mirror)" in done.stderr
     assert command(*options, "--sample", "--force").exit_code == 0
+
+
+def test_a_cut_file_of_a_mirror_is_named_with_both_sizes(command, tmp_path, monkeypatch):
+    """Only the split that was read from the file counts as not verified."""
+    monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "mirror").mkdir()
+    shutil.copytree(SAMPLE_FOLDER / "sst", tmp_path / "mirror" / "sst")
+    done = command(
+        "prepare",
+        "sst",
+        "--split",
+        "validation",
+        "--mirror",
+        tmp_path / "mirror",
+        "--home",
+        tmp_path / "home",
+    )
+    assert done.exit_code == 0
+    size = (SAMPLE_FOLDER / "sst" / "dev_binary_sent.csv").stat().st_size
+    said = f"because dev_binary_sent.csv ({size:,} bytes instead of 92,802) is not the published file"
+    assert said in " ".join(done.stdout.split())
+    shown = command("tasks", "show", "sst", "--home", tmp_path / "home", "--examples", "0").stdout
+    assert "not the published file" in " ".join(shown.split())
 
 
 def test_a_mirror_that_is_no_folder_exits_with_2(command, tmp_path):

@@ -331,7 +331,7 @@ def published_sst():  # type: ignore[no-untyped-def]
 
 
 def made_record(rows: int, origin: str = "mirror", status: str = "mirror-differs") -> SplitRecord:
-    file = {"name": "dev.csv", "status": status}
+    file = {"name": "dev_binary_sent.csv", "status": status, "size": 45}
     return SplitRecord(rows, "sha256:", origin, "upstream csv", False, (file,), 1)
 
 
@@ -340,10 +340,11 @@ def test_what_is_missing_is_said() -> None:
     assert describe_missing(sst, "validation", made_record(872)) == ""
     assert describe_missing(sst, "validation", made_record(32, "sample")) == ""
     assert describe_missing(sst, "validation", made_record(1)) == (
-        "validation has 1 of the 872 published examples (dev.csv is not the published file)"
+        "validation has 1 of the 872 published examples, because dev_binary_sent.csv (45 bytes instead of 92,802) "
+        "is not the published file"
     )
     assert describe_missing(sst, "validation", made_record(873, status="verified")) == (
-        "validation has 873 examples, 1 more than published (read from dev.csv)"
+        "validation has 873 examples, 1 more than published (read from dev_binary_sent.csv)"
     )
 
 
