@@ -147,6 +147,9 @@ def choose_tasks(given: Iterable[str], suite: str | None = None, include: Paths 
     if not names or names == ["all"]:
         return within
     known = known_tasks(include)
+    for name in names:
+        if len(words := name.split()) > 1 and all(word in known for word in words):
+            raise UnknownNameError(f"Separate the tasks with commas: --tasks {','.join(words)}.")
     chosen = [get_task(name, known).name for name in dict.fromkeys(names)]
     if within is not None and (outside := [name for name in chosen if name not in within]):
         raise DecabenchError(

@@ -124,6 +124,10 @@ def test_version(command):
             ["predict", "--predictor", "majority", "--output", "x", "--tasks", "squad,shema"],
             "Did you mean schema",
         ),
+        (
+            ["predict", "--predictor", "majority", "--output", "x", "--tasks", "sst squad"],
+            "Separate the tasks with commas: --tasks sst,squad",
+        ),
         (["predict", "--predictor", "oracel", "--output", "x"], "Did you mean oracle?"),
         (["predict", "--predictor", "oracle"], "Missing option '--output'"),
         (["tasks", "show", "wikisqll"], "Did you mean wikisql?"),

@@ -70,7 +70,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
     "other ids": (
         "",
         lambda rows: lines([{**row, "id": row["id"].upper()} for row in rows]),
-        ": 1 fault\n",
+        "the id 'SST.VALIDATION.0' differs from 'sst.validation.0' only in case",
     ),
     "half of the lines": (
         "",
@@ -88,6 +88,22 @@ MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
         "",
         lambda rows: lines([{"id": row["id"], "prediction": row["answer"]} for row in rows]),
         "missing-field: lines 1, 2, 3 and 29 more: the line has no 'answer', only these keys: 'id', 'prediction'",
+    ),
+    "two other keys": (
+        "",
+        lambda rows: lines([{"ID": row["id"], "Answer": row["answer"]} for row in rows]),
+        "missing-field: lines 1, 2, 3 and 29 more: the line has no 'id' and no 'answer', only these keys: 'ID', "
+        "'Answer'",
+    ),
+    "answers without JSON": (
+        "",
+        lambda rows: "".join(f"{row['answer']}\n" for row in rows).encode(),
+        "lines 1, 2, 3 and 29 more: the line is not a JSON object such as",
+    ),
+    "a space after each id": (
+        "",
+        lambda rows: lines([{**row, "id": f"{row['id']} "} for row in rows]),
+        "the id 'sst.validation.0 ' has spaces around it; write 'sst.validation.0', as in the data",
     ),
     "a line end in each label": (
         "",

@@ -110,7 +110,10 @@ def _open_squad(path: Path, places: Places) -> ForeignFile:
     try:
         content = decode_json(text, pairs=_Pairs)
     except ValueError as error:
-        raise SubmissionError(f"{path.name} is not JSON: {error}.") from error
+        raise SubmissionError(
+            f"{path.name} is not JSON: {error}. The format squad reads a JSON object such as "
+            '{"<id>": "<answer>", …}; for a table, use csv.'
+        ) from error
     if not isinstance(content, _Pairs):
         raise SubmissionError(
             f"{path.name} is not a SQuAD predictions file. Such a file contains a JSON object that maps each question "

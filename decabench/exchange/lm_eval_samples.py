@@ -33,7 +33,8 @@ def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
     filters: dict[str, None] = {}
     for number, record in _lm_eval_records(path):
         if isinstance(record, ValueError):
-            yield ForeignAnswer(number, problem=("bad-json", f"the line is not JSON: {record}"))
+            message = f"the line is not JSON: {record}; import a samples_*.jsonl file (lm-eval --log_samples)"
+            yield ForeignAnswer(number, problem=("bad-json", message))
             continue
         if not isinstance(record, dict) or not isinstance(record.get("doc"), dict):
             message = (

@@ -306,15 +306,26 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
         return AnswerLine(number, None, None, (("bad-encoding", reason),))
     except ValueError as error:
         reason = f"the line is not JSON: {error}"
-        if raw.rstrip().endswith(b"},"):
+        if not raw.lstrip().startswith((b"{", b"[")):
+            reason = (
+                'the line is not a JSON object such as {"id": "…", "answer": "…"}; to convert plain text or a table, '
+                "use decabench import"
+            )
+        elif raw.rstrip().endswith(b"},"):
             reason = "the line ends in a comma after its JSON object; remove the comma"
         return AnswerLine(number, None, None, (("bad-json", reason),))
     if not isinstance(record, dict):
         reason = f'the line must be an object, but is {kind_of(record, "null")}; write {{"id": "...", "answer": "..."}}'
         return AnswerLine(number, None, None, (("not-an-object", reason),))
     problems: list[tuple[str, str]] = []
-    id_ = _read_text(record, "id", "non-string-id", problems)
-    answer = _read_text(record, "answer", "non-string-answer", problems)
+    absent = [key for key in ("id", "answer") if key not in record]
+    if absent:
+        keys = ", ".join(quoted(other, 30) for other in list(record)[:5]) or "none"
+        keys += f" and {len(record) - 5} more" if len(record) > 5 else ""
+        none_of = " and no ".join(map(repr, absent))
+        problems.append(("missing-field", f"the line has no {none_of}, only these keys: {keys}"))
+    id_ = _read_text(record, "id", "non-string-id", problems) if "id" in record else None
+    answer = _read_text(record, "answer", "non-string-answer", problems) if "answer" in record else None
     if answer is not None and not answer.strip():
         problems.append(("empty-answer", f"the answer to {quoted(id_ or '?')} is empty"))
     other = record.get("prediction")
@@ -368,11 +379,6 @@ def _read_probabilities(choices: Any) -> dict[str, float] | None:
 
 
 def _read_text(record: dict[str, Any], key: str, code: str, problems: list[tuple[str, str]]) -> str | None:
-    if key not in record:
-        keys = ", ".join(quoted(other, 30) for other in list(record)[:5]) or "none"
-        keys += f" and {len(record) - 5} more" if len(record) > 5 else ""
-        problems.append(("missing-field", f"the line has no {key!r}, only these keys: {keys}"))
-        return None
     text = record[key]
     if not isinstance(text, str):
         problems.append((code, f"{key!r} must be a string in quotes, but is {kind_of(text, 'null')}"))
@@ -470,10 +476,14 @@ _ID_FAULTS = ("unknown-id", "missing-id")
 
 
 def describe_other_form(id_: str, known: Container[str]) -> str:
-    """Explain that an id differs from a known id only in its Unicode normalization.
+    """Explain that an id differs from a known id only in spaces, in case or in its Unicode normalization.
 
     Returns an empty string if there is no such known id.
     """
+    if (same := id_.strip()) != id_ and same in known:
+        return f"the id {quoted(id_)} has spaces around it; write {quoted(same)}, as in the data"
+    if (same := id_.lower()) != id_ and same in known:
+        return f"the id {quoted(id_)} differs from {quoted(same)} only in case; write the id as in the data"
     if id_.isascii():
         return ""
     forms: tuple[tuple[Literal["NFC", "NFD"], str], ...] = (("NFC", "NFD"), ("NFD", "NFC"))
@@ -629,6 +639,8 @@ class AnswerReader:
                 "missing-id", f"the file is empty; add a line for each of the {len(self._seen):,} examples"
             )
             return
+        if not any(self._seen.values()) and not self._counts["unknown-id"]:
+            return  # no line has an id, and the fault of each line is enough
         for id_, line in self._seen.items():
             if not line:
                 self._note(

@@ -334,15 +334,16 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
     """
     with submission_folder(Path(path)) as root:
         info, faults = read_metadata(root)
+        name = Path(path).resolve().name
         if info is None and is_unfinished(root):
-            raise SubmissionError(f"{Path(path).name}: {faults[0].message}.")
+            raise SubmissionError(f"{name}: {faults[0].message}.")
         files, misnamed = find_predictions(root)
         variants, stray = find_variants(root)
         found = [each for each in (*faults, *misnamed, *stray) if each.code not in WARNINGS]
         if not files and not misnamed:
             found.append(Fault("no-predictions", describe_no_predictions()))
         if info is None or found or not files:
-            raise SubmissionError(_describe_faults(Path(path).name, found))
+            raise SubmissionError(_describe_faults(name, found))
         yield Submission(info, files, variants, root)
 
 
@@ -381,6 +382,8 @@ def submission_folder(path: Path) -> Iterator[Path]:
     Raises SubmissionError if `path` doesn't exist or is not a submission.
     """
     kinds = ", ".join(ARCHIVE_SUFFIXES)
+    if (folder := _folder_around(path)) is not None:
+        raise SubmissionError(f"{path} is inside the submission {folder}. Specify {folder}.")
     if path.is_dir():
         yield path
     elif not path.exists():
@@ -406,6 +409,18 @@ def submission_folder(path: Path) -> Iterator[Path]:
                 )
             yield top
 
+
+def _folder_around(path: Path) -> Path | None:
+    """Return the submission that a path without submission.toml is part of, or None if there is none."""
+    if not path.exists() or is_archive(path) or (path / METADATA_NAME).exists():
+        return None
+    is_plain = path.parts and ".." not in path.parts
+    above = (path if is_plain else path.resolve()).parents[:_DEPTH]
+    return next((folder for folder in above if (folder / METADATA_NAME).is_file()), None)
+
+
+_DEPTH = 4
+"""The number of folders between a submission and the deepest of its files, `variants/<K>/predictions/<file>`."""
 
 _ADDED = (".", "__MACOSX", "Thumbs.db", "desktop.ini")
 """Name prefixes of files and folders that operating systems add."""

@@ -4,6 +4,7 @@ import io
 import tarfile
 import tempfile
 import zipfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -200,6 +201,29 @@ def test_opening_what_is_not_there_or_another_file(tmp_path):
     ):
         with open_submission(tmp_path / "x.jsonl"):
             pass
+
+
+def test_a_path_inside_a_submission_names_the_submission(tmp_path, monkeypatch):
+    write_submission(tmp_path / "mine", INFO, ANSWERS)
+    monkeypatch.chdir(tmp_path)
+    answers = next(Path("mine/predictions").iterdir())
+    for inside in (Path("mine/predictions"), answers, Path("mine/submission.toml")):
+        with pytest.raises(SubmissionError) as error, open_submission(inside):
+            pass
+        assert str(error.value) == f"{inside} is inside the submission mine. Specify mine."
+    monkeypatch.chdir(tmp_path / "mine" / "predictions")
+    with pytest.raises(SubmissionError, match=r"\. is inside the submission /.*mine\. Specify /.*mine\."):
+        with open_submission("."):
+            pass
+    with open_submission("..") as submission:
+        assert submission.info == INFO
+
+
+def test_a_folder_given_as_a_dot_is_named(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    with pytest.raises(SubmissionError, match=r"^mine is not a valid submission:"), open_submission("."):
+        pass
 
 
 def test_warnings_do_not_keep_a_submission_closed(tmp_path):
