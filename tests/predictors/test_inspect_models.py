@@ -120,6 +120,7 @@ def test_names_that_cannot_be_run(model, monkeypatch):
         inspect_models.backend("claude", ModelOptions())
 
 
-def test_the_extra_is_named():
+def test_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)  # it may be installed
     with pytest.raises(DecabenchError, match=r"pip install 'decabench\[inspect\]'"):
         inspect_models.backend("lab/one", ModelOptions())
