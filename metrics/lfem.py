@@ -286,7 +286,7 @@ def _score(totals: Totals) -> Scores:
 
 LFEM = Metric(
     name="lfem",
-    definition="Share of queries whose selected column, aggregator and ordered conditions equal the gold form.",
+    definition="Share of queries with the gold query's column, aggregator and conditions, in the same order.",
     source="Zhong et al. 2017; decaNLP 2018 (lfEM)",
     signature="lfem|case:lower|parser:decanlp2018|conditions:ordered|v:1",
     columns=("n", *_SHARES, "n_executed", "executed_right"),

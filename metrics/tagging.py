@@ -116,13 +116,13 @@ def _are_listed(pairs: Set[str], before: _Tag, tag: _Tag) -> bool:
 
 
 def _ends_chunk(before: _Tag, tag: _Tag) -> bool:
-    """Return whether a chunk ends between two tags, because of their prefixes or because the kind changes."""
+    """Return whether a chunk ends before `tag`, according to the two prefixes or a change of kind."""
     changes = before[0] not in _NONE and before[1] != tag[1]
     return changes or before[0] in _SINGLE or _are_listed(_ENDS, before, tag)
 
 
 def _starts_chunk(before: _Tag, tag: _Tag) -> bool:
-    """Return whether a chunk starts between two tags, because of their prefixes or because the kind changes."""
+    """Return whether a chunk starts at `tag`, according to the two prefixes or a change of kind."""
     changes = tag[0] not in _NONE and before[1] != tag[1]
     return changes or tag[0] in _SINGLE or _are_listed(_STARTS, before, tag)
 

@@ -85,9 +85,11 @@ def show(
     ),
     answers: _options.Answers = _options.ANSWERS,
     output: Path | None = option(
-        None, "Write a page of all examples, with your filters set, to this folder.", type=_options.FOLDER
+        None,
+        "Write a page with all examples to this folder. Your filters are preselected.",
+        type=_options.FOLDER,
     ),
-    open: bool = option(False, "Open a page of all examples, with your filters set, in the browser."),
+    open: bool = option(False, "Open a page with all examples in the browser. Your filters are preselected."),
     hidden: bool = _options.HIDDEN,
     home: Path | None = _options.HOME,
     include: tuple[Path, ...] = _options.INCLUDE,

@@ -33,7 +33,7 @@ from decabench.text import describe_error
 USED = REMOTE | {"batch_api"}
 """The names of the options that the predictor uses."""
 ADVICE = "Inspect or the provider's environment variables control this setting. Leave out the option."
-"""What to do instead of giving another option."""
+"""Advice for users who pass an option that isn't supported."""
 
 _FINISHES: dict[str, Finish] = {
     "max_tokens": "length",

@@ -36,7 +36,7 @@ from decabench.untrusted import parse_json
 USED = {"revision", "timeout", "seed", "env"}
 """The names of the options that the predictor uses."""
 ADVICE = "Use the program's own options instead."
-"""What to do instead of giving another option."""
+"""Advice for users who pass an option that isn't supported."""
 
 MOST_FILES = 1_000
 """The maximum number of files in a folder whose digest is recorded.

@@ -442,10 +442,10 @@ class ModelOptions:
     model: str | None = _model(None, "Name of the model, as listed by the server (openai:).", metavar="NAME")
     revision: str | None = _model(
         None,
-        "Commit or tag on the Hugging Face Hub (hf:); for other predictors, any text that identifies the weights.",
+        "Commit or tag on the Hugging Face Hub (for hf:); for other predictors, any text that identifies the weights.",
     )
     chat: bool | None = _model(
-        None, "Use the model's chat template (hf:).", flag="--chat/--no-chat", unset="if it has one"
+        None, "Use the model's chat template (only for hf:).", flag="--chat/--no-chat", unset="if it has one"
     )
     reasoning_effort: str | None = _model(
         None,
@@ -456,21 +456,28 @@ class ModelOptions:
     )
     dtype: str | None = _model(
         None,
-        "Number format of the weights in memory (hf:).",
+        "Number format of the weights in memory (only for hf:).",
         choices=("auto", "float32", "bfloat16", "float16"),
         unset="auto",
     )
     device: str | None = _model(
-        None, "Device to use: auto, cpu, cuda, cuda:1 or mps (hf:, trained:).", metavar="NAME", unset="auto"
+        None,
+        "Device to use: auto, cpu, cuda, cuda:1 or mps (only for hf: and trained:).",
+        metavar="NAME",
+        unset="auto",
     )
     device_map: str | None = _model(
-        None, "How to spread the weights over several devices: auto, balanced, … (hf:).", metavar="NAME"
+        None,
+        "How to spread the weights over several devices: auto, balanced, … (only for hf:).",
+        metavar="NAME",
     )
     adapter: str | None = _model(
-        None, "PEFT adapter to load: a folder, or a name on the Hub (hf:).", metavar="NAME"
+        None, "PEFT adapter to load: a folder, or a name on the Hub (only for hf:).", metavar="NAME"
     )
     quantize: str | None = _model(
-        None, "Quantize the weights with bitsandbytes when they are loaded (hf:).", choices=("4bit", "8bit")
+        None,
+        "Quantize the weights with bitsandbytes when they are loaded (only for hf:).",
+        choices=("4bit", "8bit"),
     )
     batch_size: int | None = _model(
         None,

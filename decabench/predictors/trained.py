@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 USED = {"device", "batch_size", "max_new_tokens", "beam", "seed"}
 """The names of the options that the predictor uses."""
 ADVICE = "Trained models use only --batch-size, --beam, --device, --max-new-tokens and --seed."
-"""What to do instead of giving another option."""
+"""Advice for users who pass an option that isn't supported."""
 
 _WINDOW = 2048  # questions that are read and sorted by length together
 _BATCH_TOKENS = 20_000

@@ -30,7 +30,7 @@ from decabench.vectors import quiet_transformers
 USED = LOCAL | {"body"}
 """The names of the options that the predictor uses."""
 ADVICE = "Pass arguments for vLLM's engine with --body."
-"""What to do instead of giving another option."""
+"""Advice for users who pass an option that isn't supported."""
 
 WINDOW = 4_096
 """The number of questions to pass to vLLM at once. vLLM divides them into batches."""

@@ -101,7 +101,7 @@ def extract(
 
 
 NOT_IN_CONTEXT = "not-in-context"
-"""The rule that marks an answer to an extractive task that doesn't occur in its context."""
+"""The rule that flags an answer to an extractive task if it doesn't occur in the context."""
 
 
 def is_elsewhere(answer: str, form: AnswerForm, context: str) -> bool:

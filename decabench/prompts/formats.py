@@ -686,7 +686,10 @@ def _lost(sample: _Sample) -> str:
         f"{excerpt(name, 40)!r} ({golds[name]:,} times in the gold answers)" for name in missing
     )
     instead = " or ".join(repr(excerpt(name, 40)) for name in others)
-    return f"no answer contains {listed}. Most of these have {instead} instead. Check how the labels were converted"
+    return (
+        f"no answer contains {listed}. Answers to these examples usually contain {instead}. Check how the labels were "
+        "converted"
+    )
 
 
 _LOST = 0.05

@@ -358,7 +358,7 @@ _SPELLINGS: Mapping[str, Callable[[str], str]] = {
     ),
     "tags with a different symbol for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
 }
-"""Functions that convert the tags of other tools to a scheme in `SCHEMES`, by the name of the notation."""
+"""Functions that convert the tags of other tools to a scheme in `SCHEMES`. The keys name the tools' notation."""
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:

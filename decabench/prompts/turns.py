@@ -141,10 +141,10 @@ def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark
 
 
 def _visible(text: str, marks: Sequence[_Mark]) -> list[str]:
-    """Return the parts of a text outside reasoning, starting with the last.
+    """Return the parts of a text that are not reasoning, with the last part first.
 
-    The result is empty if the text ends inside reasoning. All text before a closing tag is reasoning, because the
-    prompt may have opened the reasoning, or the reasoning may quote another tag.
+    The result is empty if the text ends inside reasoning. All text before a closing tag is treated as reasoning,
+    because the prompt may have opened the reasoning, or the reasoning may quote another tag.
     """
     parts: list[str] = []
     start, is_inside = 0, bool(marks) and not marks[0].opens

@@ -348,7 +348,7 @@ class Results:
         require_name(task, self.tasks, "task with results")
         if self.source is None:
             raise MissingDataError(
-                "These results were read from a file, which has no examples. Use the results of decabench.evaluate."
+                "Results files don't contain examples. Use the results that decabench.evaluate returns."
             )
         return examples_frame(*self.source(task))
 

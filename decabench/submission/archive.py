@@ -103,5 +103,5 @@ def _parts(name: str) -> list[str]:
             "that names look like predictions/sst.validation.jsonl"
         )
     if not name.isprintable() or len(name) > 1000 or any(len(part.encode()) > 200 for part in parts):
-        raise ValueError("is a name that is too long or contains unprintable characters; rename the file")
+        raise ValueError("is too long for a file name or contains unprintable characters; rename the file")
     return parts

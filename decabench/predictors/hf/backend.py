@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 USED = LOCAL | {"device", "device_map", "adapter", "quantize", "batch_size"}
 """The names of the options that the predictor uses."""
 ADVICE = "Leave out the option, or use another kind of predictor."
-"""What to do instead of giving another option."""
+"""Advice for users who pass an option that isn't supported."""
 
 WINDOW = 2048
 """The maximum number of questions to read and sort at once, unless the batch size is larger."""

@@ -45,7 +45,7 @@ from decabench.tasks import Question
 USED = REMOTE | {"model", "max_prompt_tokens", "api", "header", "requests_per_minute"}
 """The names of the options that the predictor uses."""
 ADVICE = "The server or --api controls this setting. Leave out the option."
-"""What to do instead of giving another option."""
+"""Advice for users who pass an option that isn't supported."""
 
 _OWN = {
     "model": "--model",
@@ -353,7 +353,8 @@ class OpenAIPredictor:
                     self.ways.remove(way)
                     now = f"trying {self.ways[0]}" if self.ways else "using <answer>…</answer> tags instead"
                     self.client.say_once(
-                        way, f"{self.client.url} can't enforce answers with {way} ({error}). Now {now}."
+                        way,
+                        f"{self.client.url} can't enforce a format with {way} ({error}). decabench is {now}.",
                     )
             else:
                 self.heeded.add(way)
