@@ -60,7 +60,7 @@ def publish(files: Iterable[File], output: Path, about: Mapping[str, Any] | None
     find_others(site)
     make_folder(site.parent, "--output")
     refusal = (
-        f"Another build is still writing to {site}. Wait until it has finished, or choose another --output."
+        f"Another build is still writing to {site}. Wait until it has finished, or choose another folder."
     )
     with lock_file(site, refusal, _PATIENCE), storage_errors(site):
         if before.is_dir() and not site.exists():
@@ -124,7 +124,7 @@ def find_others(site: Path) -> list[str]:
     Raises StorageError if `site` is a file.
     """
     if os.path.lexists(site) and not site.is_dir():
-        raise StorageError(f"{site} is not a folder. Choose another --output.")
+        raise StorageError(f"{site} is not a folder. Choose a folder for the board.")
     if site.is_dir() and any(site.iterdir()):
         _read_names(site)  # check this first, because a folder that isn't a site may be too large to search
     found: set[str] = set()
@@ -141,7 +141,7 @@ def find_others(site: Path) -> list[str]:
         raise LeaderboardError(
             f"The board in {site} can't be replaced, because the folder also contains other files: {shown}. Only "
             "regular files directly in the folder, such as CNAME, can be kept. Move the listed files, or choose "
-            "another --output."
+            "another folder for the board."
         )
     return others
 
@@ -150,14 +150,14 @@ def _read_names(site: Path) -> Mapping[str, int]:
     path = site / MARKER
     if not path.is_file():
         raise LeaderboardError(
-            f"{site} is not empty and is not a board built by decabench. Choose an empty or new folder with --output."
+            f"{site} is not empty and is not a board built by decabench. Choose an empty or new folder for the board."
         )
     try:
         names: dict[str, int] = dict(read_json(path, _LARGEST, SITE_FORMAT)["files"])
     except _DAMAGED as error:
         raise LeaderboardError(
             f"{path} is not the record of a board built by this version ({error}). If the folder contains "
-            f"only a board, delete the folder and build again. Otherwise, choose an empty or new folder with --output."
+            f"only a board, delete the folder and build again. Otherwise, choose an empty or new folder for the board."
         ) from error
     return names
 

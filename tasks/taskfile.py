@@ -267,8 +267,17 @@ class _Columns:
 
 def _cell(row: Mapping[str, Any], column: str) -> Any:
     if not isinstance(row, Mapping):
+        advice = (
+            " Write each object of the list on its own line."
+            if isinstance(row, list) and row and isinstance(row[0], dict)
+            else ""
+        )
         raise DataError(
-            f"The row must be a JSON object with a value for each column, not {json.dumps(row)[:80]}."
+            f"The row must be a JSON object with a value for each column, not {json.dumps(row)[:80]}.{advice}"
+        )
+    if row.get(column) is None and len(row) == 1 and ";" in str(name := next(iter(row))):
+        raise DataError(
+            f"The file has only the column {str(name)!r}. Separate columns with commas, not semicolons."
         )
     if row.get(column) is None:
         raise DataError(f"The row has no value for {column!r}. Its columns are {', '.join(map(str, row))}.")

@@ -273,7 +273,7 @@ def occupied_by(plan: Plan) -> str:
         return "contains the answers of another model"
     if found - {HALF_WRITTEN, JOURNAL, RUN_FILE}:
         raise DecabenchError(
-            f"{output} contains other files and is not a submission. Choose another folder with --output."
+            f"{output} contains other files and is not a submission. Choose another folder for the submission."
         )
     return ""
 

@@ -614,7 +614,7 @@ class AnswerReader:
             return ""
         expected = next(iter(self._seen), "")
         if form := describe_other_form(self._first_unknown, self._seen):
-            return form
+            return f"{unknown:,} of {self.count.lines:,} ids are not in the data; for example, {form}"
         like = (
             f" (expected ids such as {quoted(expected)}, but got {quoted(self._first_unknown)})"
             if expected

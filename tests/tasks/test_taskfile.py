@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,21 @@ def test_rows_that_do_not_fit(request_for: Requests, tmp_path: Path, row: Any, s
     write_jsonl(tmp_path / "data.jsonl", [ROWS[0], row])
     with pytest.raises(DataError, match=sentence):
         prepared(write_toml(tmp_path), request_for())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("data.jsonl", json.dumps(ROWS), "Write each object of the list on its own line."),
+        ("data.csv", "country;capital\nPeru;Lima\n", "Separate columns with commas, not semicolons."),
+    ],
+)
+def test_tables_in_another_form(
+    request_for: Requests, tmp_path: Path, name: str, text: str, sentence: str
+) -> None:
+    write_lines(tmp_path / name, text.splitlines())
+    with pytest.raises(DataError, match=re.escape(sentence)):
+        prepared(write_toml(tmp_path, files=f'{{ validation = "{name}" }}'), request_for())
 
 
 @pytest.mark.parametrize(
