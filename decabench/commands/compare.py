@@ -50,7 +50,7 @@ def compare(
     ),
     alpha: float | None = option(
         None,
-        "With --fail-on-regression, ignore a loss whose p-value is P or more, since it may be due to chance.",
+        "With --fail-on-regression, ignore losses with a p-value of P or more, which may be due to chance.",
         metavar="P",
         above=0,
         at_most=1,

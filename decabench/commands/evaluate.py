@@ -51,8 +51,8 @@ def evaluate(
         None,
         "Write results.json to this folder.",
         type=_options.FOLDER,
-        unset="results/<split> in the submission, or next to an archive. For suites other than the decathlon, "
-        "results/<split>-<suite>. With --answers raw, the name ends in -raw; with --without, in -without",
+        unset="results/<split> in the submission's folder, or next to the archive. The name ends in -<suite> for "
+        "suites other than the decathlon, in -raw with --answers raw, and in -without with --without",
     ),
     answers: _options.Answers = _options.ANSWERS,
     without: Path | None = option(

@@ -110,7 +110,7 @@ def tasks(
     ),
     seed: int = option(0, "Random seed for choosing the worked examples.", at_least=0),
     chat: bool = option(
-        False, "For lm-eval, support chat models, whose answers may begin after an empty line."
+        False, "For lm-eval, write tasks for chat models, whose answers may begin after an empty line."
     ),
     home: Path | None = _options.HOME,
     include: tuple[Path, ...] = _options.INCLUDE,

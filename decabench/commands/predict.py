@@ -58,7 +58,7 @@ _OUTPUT = option(
 _FORCE = option(
     False,
     "Replace another predictor's submission in the folder, including its answers and results. Also required "
-    "if the run would keep fewer of this predictor's answers.",
+    "if the new run would keep fewer answers of the same predictor.",
 )
 _DRY_RUN = option(
     False,
@@ -119,7 +119,7 @@ def predict(context: click.Context, /, **given: Any) -> None:
         return
     if (occupant := occupied_by(plan)) and not given["force"]:
         raise click.UsageError(
-            f"{plan.run.output} {occupant}. Choose another folder, or replace its contents with --force."
+            f"{plan.run.output} {occupant}. Choose another folder, or use --force to replace this folder's contents."
         )
     started = time.monotonic()
     report = run_plan(plan, show_progress())
@@ -305,7 +305,7 @@ _FORMS = {
     "cut_reasoning": "{} ran out of tokens during reasoning. Increase --max-new-tokens, or turn reasoning off.",
     "only_reasoning": "{} {contain} only reasoning. Increase --max-new-tokens, or turn reasoning off.",
     "empty": "{} {are} empty.",
-    "not_in_context": "{} {are} not in the context, although the task requires it.",
+    "not_in_context": "{} {are} not in the context, although the task requires answers from the context.",
 }
 """Warnings about answers, by the `Tally` field that counts them.
 

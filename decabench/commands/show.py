@@ -68,7 +68,7 @@ def show(
     search: str = option("", "Show only examples that contain this text.", metavar="TEXT"),
     against: Path | None = option(
         None,
-        "Compare with another submission. Show only examples that one of the two got right and the other wrong.",
+        "Compare with another submission. Show only examples that one of the two got right and the other got wrong.",
         type=_options.EXISTING,
         metavar="OTHER",
     ),

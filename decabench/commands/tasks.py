@@ -200,7 +200,7 @@ def _wording(variant: Variant, task: Task, store: Store) -> str:
 
 
 def _address(source: Source) -> str:
-    return source.repository or next(iter(source.urls), "not published: your own files")
+    return source.repository or next(iter(source.urls), "not published; use your own files")
 
 
 _AS_PUBLISHED = {

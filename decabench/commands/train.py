@@ -51,7 +51,7 @@ def train(
     ),
     freeze: tuple[str, ...] = option(
         (),
-        "Freeze a part's weights. Can be repeated. MQAN has encoder, decoder and generate; most "
+        "Freeze the weights of this part of the model. Can be repeated. MQAN has encoder, decoder and generate; most "
         "other models have embed, shared and heads. Nested parts, such as decoder.layers, also work.",
         metavar="PART",
     ),

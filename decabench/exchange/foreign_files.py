@@ -91,9 +91,9 @@ def _refuse_own_form(path: Path, format: str, start: bytes) -> None:
     if key:
         move = "Move" if key == "answer" else f"Rename the key {key!r} to 'answer', move"
         raise SubmissionError(
-            f"{path.name} is already in decabench's format, so it doesn't need to be imported. {move} it to "
-            "DIR/predictions/TASK.SPLIT.jsonl, write DIR/submission.toml (see docs/submissions.md), and run decabench "
-            "check DIR."
+            f"{path.name} is already in decabench's format, so it doesn't need to be imported. {move} the file "
+            "to DIR/predictions/TASK.SPLIT.jsonl, write DIR/submission.toml (see docs/submissions.md), and run "
+            "decabench check DIR."
         )
 
 

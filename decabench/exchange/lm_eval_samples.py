@@ -198,7 +198,7 @@ def _choose(
     ):
         return (
             f"the most likely choice is number {best} and the target is number {target}, but 'acc' is {record['acc']}, "
-            "so the requests are not an ordinary multiple choice"
+            "so the sample is not from an ordinary multiple-choice task"
         )
     return choices, best, values.count(values[best]) > 1
 

@@ -27,8 +27,8 @@ _IN_ORDER = (
     "If there is one row for each example, in the same order as the data, match the rows with --in-order."
 )
 _IN_QUOTES = (
-    "a quotation mark in this row opens a field that extends over the following rows; enclose fields that contain "
-    "quotation marks in quotation marks, and double the marks inside them"
+    "a quotation mark in this row opens a field that extends into the following rows; put each field that contains a "
+    "quotation mark in quotation marks, and double the marks inside"
 )
 
 
@@ -175,7 +175,7 @@ class _Matching:
             if others and (not self.has_ids or any(self.examples.find(each) is not None for each in others)):
                 self._fault(row, "bad-record", _IN_QUOTES)
         if self.in_order:
-            places, how = self._by_order(), "by the order of the data"
+            places, how = self._by_order(), "by order"
         elif self.is_by_id or not self.words:
             places, how = self._by_id(), "by id"
         else:
@@ -265,7 +265,7 @@ class _Matching:
         for name, cells in columns.items():
             if len(set(cells)) == len(cells) and not _are_ascending(cells):
                 raise SubmissionError(
-                    f"{self.name} has its rows in a different order from the data: the numbers in {name} begin with "
+                    f"{self.name} is not in the same order as the data: the numbers in {name} begin with "
                     f"{', '.join(map(quoted, cells[:3]))}. Sort the rows by these numbers."
                 )
 

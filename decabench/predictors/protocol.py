@@ -439,24 +439,30 @@ class ModelOptions:
     DecabenchError for a value out of range.
     """
 
-    model: str | None = _model(None, "Name of the model, as listed by the server (openai:).", metavar="NAME")
+    model: str | None = _model(
+        None, "Name of the model, as listed by the server (only for openai:).", metavar="NAME"
+    )
     revision: str | None = _model(
         None,
-        "Commit or tag on the Hugging Face Hub (for hf:); for other predictors, any text that identifies the weights.",
+        "Commit or tag on the Hugging Face Hub (for hf: and vllm:). For other predictors, any text that identifies the "
+        "weights.",
     )
     chat: bool | None = _model(
-        None, "Use the model's chat template (only for hf:).", flag="--chat/--no-chat", unset="if it has one"
+        None,
+        "Use the model's chat template (only for hf: and vllm:).",
+        flag="--chat/--no-chat",
+        unset="if it has one",
     )
     reasoning_effort: str | None = _model(
         None,
-        "How much the model reasons before it answers (openai:, and hf: chat templates). Any value except "
-        f"none adds {REASONING_TOKENS:,} tokens to the limit of an answer.",
+        "How much the model reasons before it answers. With hf: and vllm:, this requires a chat template. Any value "
+        f"except none adds {REASONING_TOKENS:,} tokens to the limit of an answer.",
         choices=("none", "minimal", "low", "medium", "high", "xhigh"),
         unset="the model's",
     )
     dtype: str | None = _model(
         None,
-        "Number format of the weights in memory (only for hf:).",
+        "Number format of the weights in memory (only for hf: and vllm:).",
         choices=("auto", "float32", "bfloat16", "float16"),
         unset="auto",
     )
@@ -512,35 +518,41 @@ class ModelOptions:
         above=0,
         at_most=1,
     )
-    beam: int | None = _model(None, "Beam width (trained:).", metavar="N", at_least=1, unset="1, greedy")
-    seed: int = _model(0, "Seed for sampling, for the choice of shots, and for the baseline random.")
-    api: str | None = _server(None, "API to use (openai:).", choices=("chat", "completions"), unset="chat")
+    beam: int | None = _model(
+        None, "Beam width (only for trained:).", metavar="N", at_least=1, unset="1, greedy"
+    )
+    seed: int = _model(0, "Seed for sampling, for the choice of shots, and for the random baseline.")
+    api: str | None = _server(
+        None, "API to use (only for openai:).", choices=("chat", "completions"), unset="chat"
+    )
     omit: tuple[str, ...] = _server(
         (),
-        "Leave this parameter out of requests, for a model that rejects it (openai:). Can be repeated.",
+        "Leave this parameter out of requests, for a model that rejects it (only for openai: and inspect:). Can be "
+        "repeated.",
         choices=OMITTED,
     )
     body: str | None = _server(
         None,
-        "Add these parameters to every request, as a JSON object (openai:). The parameters are recorded.",
+        "Add these parameters to every request, or to vLLM's engine, as a JSON object (only for openai:, inspect: and "
+        "vllm:). The parameters are recorded.",
         metavar="JSON",
         parse=parse_body,
     )
     header: tuple[Header, ...] = _server(
         (),
-        "Add this header to every request (openai:). Its value is never recorded. Use the value env:NAME to read it "
-        "from an environment variable. Can be repeated.",
+        "Add this header to every request (only for openai:). Its value is never recorded. To read the value from an "
+        "environment variable, use env:NAME. Can be repeated.",
         metavar="'NAME: VALUE'",
         parse=parse_header,
     )
     env: tuple[str, ...] = _server(
         (),
-        "Pass this environment variable to the program even if it looks like a secret, such as an API key (command:). "
-        "Other variables that look like secrets are not passed. Can be repeated.",
+        "Pass this environment variable to the program even if it looks like a secret, such as an API key (only for "
+        "command:). Other variables that look like secrets are not passed. Can be repeated.",
         metavar="NAME",
     )
     batch_api: bool = _server(
-        False, "Use the provider's batch API, which is cheaper but may take hours (inspect:)."
+        False, "Use the provider's batch API, which is cheaper but may take hours (only for inspect:)."
     )
     concurrency: int | None = _server(
         None, "Maximum number of concurrent requests.", metavar="N", at_least=1, unset="8"

@@ -593,7 +593,8 @@ def _refuse_occupied(plan: Plan, force: bool) -> None:
     occupant = occupied_by(plan)
     if occupant and not force:
         raise DecabenchError(
-            f"{plan.run.output} {occupant}. Choose another folder, or replace its contents with force = true."
+            f"{plan.run.output} {occupant}. Choose another folder, or set force = true to replace this folder's "
+            "contents."
         )
 
 

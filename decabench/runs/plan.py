@@ -263,8 +263,8 @@ class Prompts:
     )
     choices_by: str = _prompt(
         "sum",
-        "Label score for --protocol choices: the log-likelihood (sum), the log-likelihood per character or per token, "
-        "or the log-likelihood minus the label's log-likelihood without the prompt (unconditional).",
+        "How --protocol choices scores a label: by its log-likelihood (sum), by its log-likelihood per character or "
+        "per token, or by the difference from its log-likelihood without the prompt (unconditional).",
         choices=CHOICES_BY,
     )
     shots_seed: int | None = _prompt(

@@ -283,7 +283,7 @@ def test_a_file_of_answers_is_no_submission(command, home, tmp_path):
         path.write_text('{"id": "a", "prediction": "x"}\n{"id": "b", "prediction": "y"}\n')
         given = ["import", format, path, "--task", "sst", "--output", tmp_path / "o", "--name", "n"]
         message = said(command(*given, "--home", home))
-        assert "be imported. Rename the key 'prediction' to 'answer', move it to DIR" in message
+        assert "be imported. Rename the key 'prediction' to 'answer', move the file to DIR" in message
 
 
 def test_numbers_for_labels_are_told_of_the_option(command, home, tmp_path):

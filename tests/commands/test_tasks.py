@@ -78,7 +78,7 @@ def test_show_has_splits_in_order_and_says_whose_files_are_not_published(command
     splits = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("prepared ")]
     assert splits == [f"{split}:" for split in SPLITS if split in Store(home).records("sst")]
     done = command("tasks", "show", "ptb.dep", "--home", tmp_path)
-    assert "sections in conllu (not published: your own files)" in done.stdout
+    assert "sections in conllu (not published; use your own files)" in done.stdout
 
 
 def test_validate(command, home):

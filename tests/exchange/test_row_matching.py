@@ -22,7 +22,7 @@ from decabench.tasks import DECATHLON, Store
 
 BY_TEXT = "32 of 32 examples matched by their texts; answers used as given."
 BY_ID = "32 of 32 examples matched by id, and their texts agree; answers used as given."
-BY_ORDER = "32 of 32 examples matched by the order of the data, and their texts agree; answers used as given."
+BY_ORDER = "32 of 32 examples matched by order, and their texts agree; answers used as given."
 
 
 def write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -138,7 +138,7 @@ def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_p
     table = {"id": ids, "answer": [each.answers[0] for each in examples("sst")]}
     with pytest.raises(RefusedImportError, match="match the rows with --in-order"):
         bring(table, "sst")
-    assert "by the order of the data;" in bring(table, "sst", in_order=True).words
+    assert "matched by order;" in bring(table, "sst", in_order=True).words
     table = {key: sorted_as_text(column) for key, column in table.items()}
     with pytest.raises(RefusedImportError, match="none of the 32 rows has the id of an example") as caught:
         bring(table, "sst", force=True)
@@ -149,7 +149,7 @@ def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_p
 
 def test_a_column_that_counts_the_rows_must_count_them_in_order(bring, examples):
     table = {"row": [*map(str, range(32))], "answer": [each.answers[0] for each in examples("sst")]}
-    assert "by the order of the data;" in bring(table, "sst", in_order=True).words
+    assert "matched by order;" in bring(table, "sst", in_order=True).words
     table = {key: sorted_as_text(column) for key, column in table.items()}
     with pytest.raises(SubmissionError, match="the numbers in the column 'row' begin with '0', '1', '10'"):
         bring(table, "sst", force=True, in_order=True)

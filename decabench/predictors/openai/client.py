@@ -412,7 +412,8 @@ class Client:
         if not models:
             return f"{missing}. Check the base URL {self.url}. Base URLs usually end in /v1."
         if self.model in models:
-            return f"{missing}, although the server has the model {self.model}. Try the other --api."
+            other = "completions" if url.endswith("/chat/completions") else "chat"
+            return f"{missing}, although the server has the model {self.model}. Try --api {other}."
         near = difflib.get_close_matches(self.model, models, n=3, cutoff=0.5)
         listed = ", ".join(map(excerpt, near or models[:10]))
         hint = f"Did you mean {listed}?" if near else f"The server has {listed}."

@@ -466,8 +466,8 @@ class OpenAIPredictor:
             return answer
         self.client.say_once(
             "echo",
-            f"{self.client.model} repeats the prompt before its answers, and decabench removes it. "
-            "Check whether the server has echo (or return_full_text) turned on.",
+            f"{self.client.model} repeats the prompt before its answers. decabench removes the repeated prompt. "
+            "If echo (or return_full_text) is on, turn it off on the server.",
         )
         return replace(answer, text=answer.text[at + len(prompt.strip()) :])
 

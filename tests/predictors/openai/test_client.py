@@ -260,7 +260,7 @@ MODELS = Say({"data": [{"id": "meta/llama-3-8b"}, {"id": "meta/llama-3-70b"}, {"
     [
         ("meta/lama-3-8b", "has no model meta/lama-3-8b. Did you mean meta/llama-3-8b, meta/llama-3-70b"),
         ("gpt-9", "has no model gpt-9. The server has meta/llama-3-8b, meta/llama-3-70b, qwen"),
-        ("qwen", "although the server has the model qwen. Try the other --api"),
+        ("qwen", "although the server has the model qwen. Try --api completions"),
     ],
 )
 def test_a_model_that_the_server_does_not_have(waits, model, says):
