@@ -7,7 +7,14 @@ from typing import Any
 
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, GenerateConfig
+from inspect_ai.model import (
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    GenerateConfig,
+    ModelName,
+    get_model,
+)
 from inspect_ai.scorer import Score, metric, scorer
 from inspect_ai.solver import generate
 
@@ -36,10 +43,21 @@ def make_inspect_task(path: str | Path) -> Any:
         solver=generate(),
         scorer=decabench_scorer(str(exported.path)),
         config=GenerateConfig(
-            temperature=0.0, max_tokens=exported.max_tokens, stop_seqs=list(exported.chat_stop) or None
+            temperature=None if _always_samples() else 0.0,
+            top_k=1 if _always_samples() else None,
+            max_tokens=exported.max_tokens,
+            stop_seqs=list(exported.chat_stop) or None,
         ),
         epochs=1,
     )
+
+
+def _always_samples() -> bool:
+    """Whether the model's provider always samples, as hf does, and therefore rejects a temperature of 0."""
+    try:
+        return ModelName(get_model()).api == "hf"
+    except ValueError:  # no model yet
+        return False
 
 
 def _make_metric() -> Any:

@@ -141,6 +141,20 @@ def own_scores(home, tmp_path, name: str, file: Path, format: str) -> dict[str, 
     return dict(evaluate(folder, tasks=name, home=home).tasks[name].scores)
 
 
+@pytest.mark.parametrize(
+    ("model", "temperature", "top_k"),
+    [("openai/any", 0.0, None), ("hf/any", None, 1)],  # hf always samples, and rejects a temperature of 0
+)
+def test_inspect_decodes_greedily(model, temperature, top_k, home, tmp_path, monkeypatch):
+    require("inspect_ai")
+    from decabench.exchange import inspect_scorer
+
+    export_tasks(["sst"], tmp_path / "out", "inspect", home=home)
+    monkeypatch.setattr(inspect_scorer, "get_model", lambda: model)
+    config = inspect_scorer.make_inspect_task(tmp_path / "out" / "data" / "sst.validation.jsonl.gz").config
+    assert (config.temperature, config.top_k) == (temperature, top_k)
+
+
 def test_in_lm_eval(exported, home, tmp_path):
     require("lm_eval")
     folder, tasks = exported("lm-eval")
