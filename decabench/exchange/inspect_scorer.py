@@ -55,7 +55,7 @@ def make_inspect_task(path: str | Path) -> Any:
 def _always_samples() -> bool:
     """Whether the model's provider always samples, as hf does, and therefore rejects a temperature of 0."""
     try:
-        return ModelName(get_model()).api == "hf"
+        return bool(ModelName(get_model()).api == "hf")
     except ValueError:  # no model yet
         return False
 
