@@ -202,7 +202,8 @@ def _find(name: str) -> _Setting:
     if (elsewhere := find_setting(last)) and not is_plural:
         above, _, key = elsewhere.rpartition(".")
         place = f"in the table [{above}]" if above else "above all tables"
-        raise DecabenchError(f"'{name}' must be written as '{key}' {place}, or as --set {elsewhere}=VALUE")
+        there = f"as '{key}' {place}" if key != name else place
+        raise DecabenchError(f"'{name}' must be given {there}, or as --set {elsewhere}=VALUE")
     tables = () if table else (*_TABLES, "predict")
     return _known()[require_name(last, (*names, *tables), f"[{table}] setting" if table else "setting")]
 

@@ -249,7 +249,7 @@ def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp
         (["run", "--limit", "20"], "a setting instead: --set predict.limit=…"),
         (
             ["run", "--set", "limit=20"],
-            "'limit' must be written as 'limit' in the table [predict], or as --set predict.limit=VALUE;",
+            "'limit' must be given in the table [predict], or as --set predict.limit=VALUE;",
         ),
         (["prepare", "sst", "--suite", "sst", "--sample"], "sst is a task, not a suite"),
         (["tasks", "show", "sst,schema"], "sst,schema lists 2 tasks, but only one task is allowed"),

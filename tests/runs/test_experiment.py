@@ -264,7 +264,7 @@ def test_every_option_of_predict_is_a_setting():
         ),
         (
             {"predict.split": "test"},
-            "'predict.split' must be written as 'split' above all tables, or as --set split=VALUE",
+            "'predict.split' must be given as 'split' above all tables, or as --set split=VALUE",
         ),
     ],
 )
