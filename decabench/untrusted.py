@@ -210,14 +210,14 @@ def _check_toml(text: str) -> None:
         if token == ".":
             dots += 1
             if dots >= KEY_PARTS:
-                raise ValueError(f"a key has more than {KEY_PARTS} parts at line {line + 1}")
+                raise ValueError(f"line {line + 1} has a key with more than {KEY_PARTS} parts")
         elif token in _BETWEEN:
             dots = 0
             depth = max(0, depth + _BETWEEN[token])
             if depth > DEPTH:
-                raise ValueError(f"{TOO_DEEP} at line {line + 1}")
+                raise ValueError(f"{TOO_DEEP} on line {line + 1}")
         elif len(token) > _DIGITS and token[0] not in "\"'#" and len(token.strip()) > _DIGITS:
-            raise ValueError(f"a bare key or number has more than {_DIGITS} characters at line {line + 1}")
+            raise ValueError(f"line {line + 1} has a bare key or number with more than {_DIGITS} characters")
 
 
 _BETWEEN = {"[": 1, "{": 1, "]": -1, "}": -1, "=": 0, ",": 0, "\n": 0}

@@ -191,7 +191,7 @@ class Pages:
         if name not in self.first_texts:
             return None
         first = self.first_texts[name]
-        return {**first, "answers": first["golds"], "note": "", "source": "From the data that was scored."}
+        return {**first, "answers": first["golds"], "note": "", "source": "From the scored data."}
 
     def render_changes(self, builds: Sequence[Build]) -> bytes:
         """Render the list of changes in each build, newest first."""

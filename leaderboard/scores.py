@@ -696,7 +696,7 @@ def _reported(
     names = keeper.tasks[task].unit_names if task in keeper.tasks else ()
     # Without the outer units, an interval could be half as wide as it should be.
     if names and len(names) != units.shape[1]:
-        return result, Evidence(why=f"{why}, and its statistics do not have the task's units")
+        return result, Evidence(why=f"{why}, and its statistics do not have the same units as the task")
     interval = sample.interval
     result = replace(
         result, interval=interval.ends if interval else None, units=describe_units(sample, names)

@@ -52,7 +52,7 @@ def _score(name: str, totals: Totals) -> Scores:
 
 chrf2 = Metric(
     name="chrf2",
-    definition="F2 of n-grams of up to 6 characters, over all segments together.",
+    definition="F2 of character n-grams (n from 1 to 6) in the whole corpus.",
     about="""chrF2, 0-100 (Popović 2015): (1 + b^2) PR / (b^2 P + R) with b = 2, cased, over all segments together.
 
     For each n from 1 to 6, precision is the share of the predictions' character n-grams that are in the references, and
@@ -76,7 +76,7 @@ chrf2 = Metric(
 chrf_plus_plus = replace(
     chrf2,
     name="chrf_plus_plus",
-    definition="F2 of n-grams of up to 6 characters and of up to 2 words, over all segments together.",
+    definition="F2 of character n-grams (n from 1 to 6) and word n-grams (n = 1 and 2) in the whole corpus.",
     about="""chrF++, 0-100 (Popović 2017): like chrF2, but P and R are also averaged over word n-grams for n = 1 and 2.
 
     References and errors are treated as in `chrf2`.

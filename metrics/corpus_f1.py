@@ -45,7 +45,10 @@ def _score(totals: Totals) -> Scores:
 
 corpus_f1 = Metric(
     name="corpus_f1",
-    definition="F1 of precision over answered questions and recall over answerable questions, comparing sets of words.",
+    definition=(
+        "F1 from the precision on answered questions and the recall on answerable questions. Answers are compared as "
+        "sets of words."
+    ),
     about="""Corpus F1, 0-100 (Levy et al. 2017): 2PR / (P + R), with P = right / answered and R = right / answerable.
 
     A prediction is right if its set of words (normalized, without `and`) equals the gold set, and the gold set is

@@ -269,7 +269,7 @@ def _dialogue_f1_score(totals: Totals) -> Scores:
 DIALOGUE_F1 = Metric(
     name="dialogue_f1",
     definition=(
-        "F1 of the slot-value pairs that turns change. The F1 of requests and of states is also computed."
+        "F1 of the slot-value pairs that change in a turn. The F1 scores of requests and states are also computed."
     ),
     source="micro-averaged F1, standard definition",
     signature="dialogue_f1|case:lower|turns:numeric|unreadable:nothing|average:micro|v:1",

@@ -80,7 +80,7 @@ def _score(totals: Totals) -> Scores:
 
 nf1 = Metric(
     name="nf1",
-    definition="Word F1 of the normalized prediction and its best reference, averaged over examples.",
+    definition="Word F1 between the normalized prediction and the best reference, averaged over examples.",
     about="""Token F1, 0-100: the mean over examples of 100 * 2PR / (P + R), with each example's best reference.
 
     P is the share of the prediction's words that are in the reference, and R is the share of the reference's words

@@ -55,7 +55,7 @@ def _score(totals: Totals) -> Scores:
 
 ROUGE = Metric(
     name="rouge",
-    definition="Mean of the F-scores of ROUGE-1, ROUGE-2 and summary-level ROUGE-L, averaged over examples.",
+    definition="Mean of the ROUGE-1, ROUGE-2 and summary-level ROUGE-L F-scores, averaged over examples.",
     source="Lin 2004, ROUGE-1.5.5 -m -n 2; decaNLP 2018",
     signature="rouge|scorer:1.5.5|stem:porter+wordnet2.0|sentences:period|refs:pooled|round:5|v:1",
     columns=("n", *(f"{kind}_{part}" for kind in _KINDS for part in _PARTS)),
@@ -192,11 +192,11 @@ def _package_statistics(predictions: Sequence[str], references: Sequence[Referen
 
 rouge_score = Metric(
     name="rouge_score",
-    definition="Mean of the F-scores rouge1, rouge2 and rougeLsum of the package rouge-score, averaged over examples.",
-    about="""ROUGE, 0-100, by the package rouge-score 0.1.2: the mean of the F-scores rouge1, rouge2 and rougeLsum.
+    definition="Mean of the rouge1, rouge2 and rougeLsum F-scores of the rouge-score package, averaged over examples.",
+    about="""ROUGE, 0-100, from the rouge-score package (0.1.2): the mean of the rouge1, rouge2 and rougeLsum F-scores.
 
-    Words are stemmed. It differs from ROUGE-1.5.5, because it has other tokens and no list of irregular forms. For
-    11,490 real summaries, it gives 39.26 / 17.23 / 36.17, while ROUGE-1.5.5 and `rouge_lines` give 39.53 / 17.28 /
+    Words are stemmed. It differs from ROUGE-1.5.5, because it tokenizes differently and has no list of irregular forms.
+    For 11,490 real summaries, it gives 39.26 / 17.23 / 36.17, while ROUGE-1.5.5 and `rouge_lines` give 39.53 / 17.28 /
     36.38. It expects one sentence per line, and uses the best of several references. `details` has rougeLsum as
     `rougeL`.
 

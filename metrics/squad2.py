@@ -39,7 +39,7 @@ def _score(totals: Totals) -> Scores:
 
 squad2 = Metric(
     name="squad2",
-    definition="F1 of words for questions with an answer, and 0 or 100 for questions without an answer.",
+    definition="Word F1 for answerable questions, and 0 or 100 for unanswerable questions, averaged over questions.",
     about="""F1 of SQuAD 2, 0-100, as in evaluate-v2.0 (Rajpurkar et al. 2018): the mean over all questions.
 
     For a question with an answer, F1 is computed as in `nf1`. A question has no answer if all its references are empty

@@ -145,8 +145,8 @@ def chunks(tags: Sequence[str]) -> set[_Chunk]:
 _PREFIXES = frozenset([*"bieso", *_SINGLE, *_NONE])
 """All supported prefixes."""
 _SPELLING = (
-    "Write O, or B-, I-, E- or S- and then the kind (for L and U of BILOU, write E and S; for M and W of BMEWO, "
-    "write I and S)"
+    "Write O, or B-, I-, E- or S- followed by the kind. Replace L and U (BILOU) with E and S, and M and W (BMEWO) "
+    "with I and S"
 )
 
 
@@ -186,7 +186,7 @@ def _chunk_score(totals: Totals) -> Scores:
 
 sequence_f1 = Metric(
     name="sequence_f1",
-    definition="F1 of chunks that have the right kind, start and end, over all sequences together.",
+    definition="F1 of chunks in all sequences. A chunk is right if its kind, start and end are right.",
     about="""Chunk F1, 0-100, by conlleval's rules (Tjong Kim Sang and Buchholz 2000): 2PR / (P + R).
 
     P = right / predicted chunks and R = right / gold chunks, over all sequences together. Tags look like B-NP, I-NP and
@@ -305,8 +305,8 @@ def _parse_score(totals: Totals) -> Scores:
 PARSING = Metric(
     name="parsing",
     definition=(
-        "Share of words, excluding punctuation, that have the right head (UAS) and also the right relation without its "
-        "subtype (LAS)."
+        "Share of words with the right head (UAS), and with the right head and relation (LAS). Subtypes of relations "
+        "and punctuation are ignored."
     ),
     source="CoNLL-X, Buchholz and Marsi 2006",
     signature="parsing|case:lower|subtypes:cut|punct:tags,relation|missing:wrong|extra:ignored|refs:first|v:2",
@@ -354,8 +354,8 @@ def _parse_ud_score(totals: Totals) -> Scores:
 PARSING_UD = Metric(
     name="parsing_ud",
     definition=(
-        "Share of all words that have the right head and the right relation without its subtype (LAS). UAS, CLAS, and "
-        "LAS and UAS without punctuation are also computed."
+        "Share of all words with the right head and relation, ignoring subtypes (LAS). UAS, CLAS, and the LAS and UAS "
+        "without punctuation are also computed."
     ),
     source="CoNLL 2018 shared task evaluator (Zeman et al. 2018)",
     signature="parsing_ud|case:lower|subtypes:cut|punct:tags,relation|missing:wrong|extra:ignored|refs:first|v:1",

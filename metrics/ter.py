@@ -69,8 +69,8 @@ ter = Metric(
 
     An edit inserts, deletes or replaces a word, or shifts a block of words; case is ignored. If there are several
     references, the smallest number of edits is divided by their mean length. Answers with more than 150 words and more
-    than twice the words of their longest reference are compared without shifts. sacrebleu counts the edits, and the
-    signature ends with its version.
+    than twice as many words as their longest reference are compared without shifts. sacrebleu counts the edits, and
+    the signature ends with its version.
 
     Raises MetricError if sacrebleu is not installed, if the numbers of predictions and references differ, or if an
     example has no reference.

@@ -534,7 +534,7 @@ def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
         found = f"{record.rows:,} examples, {record.rows - published:,} more than published"
     forms = [source for source in task.sources if source.name == record.source]
     if any(record.rows == source.counts.get(split) for source in forms):
-        return f"{split} has {found}, which are all that this source provides"
+        return f"{split} has {found}, as expected from this source"
     sizes = {file.name: file.size for source in forms for files in source.files.values() for file in files}
     differing = [_name_with_sizes(file, sizes) for file in record.files if file["status"] == "mirror-differs"]
     if not differing:

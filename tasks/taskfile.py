@@ -325,8 +325,8 @@ def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
 
 _FLOAT = re.compile(r"[-+]?\d+\.0")
 _WHOLE_NUMBERS = (
-    "Every answer is a whole number ending in .0, as pandas writes numbers if values are missing. Models leave out the "
-    ".0, so write 1945 instead of 1945.0, or use the output kind 'number'."
+    "Every answer is a whole number that ends in .0, which is how pandas writes integers if other values are missing. "
+    "Models leave out the .0, so write 1945 instead of 1945.0, or use the output kind 'number'."
 )
 
 

@@ -126,9 +126,9 @@ def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
         if not fault:
             found = extract(answer, form, example.question, context=example.context)
             if found.rule.endswith(("unparseable", "refused")):
-                fault = f"The gold answer {answer[:60]!r} in a model's output would count as {found.rule}."
+                fault = f"If a model gave the gold answer {answer[:60]!r}, it would count as {found.rule}."
             elif found.answer.lower().split() != answer.lower().split():
-                fault = f"The gold answer {answer[:60]!r} in a model's output would be read as {found.answer[:60]!r}."
+                fault = f"If a model gave the gold answer {answer[:60]!r}, it would be read as {found.answer[:60]!r}."
         if fault:
             lost[example.id] = fault
     notes = [f"{id_}: {fault.rstrip('.')}" for id_, fault in list(lost.items())[:3]]

@@ -438,7 +438,7 @@ _MOST = 2**53
 
 _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "finish": (_read_finish, f"one of {', '.join(FINISHES)}"),
-    "context_kept": (_read_span, "the start and the end of the kept part, such as [0, 1234]"),
+    "context_kept": (_read_span, "the start and end of the part that was kept, such as [0, 1234]"),
     "prompt_tokens": (_read_count, "a whole number"),
     "completion_tokens": (_read_count, "a whole number"),
 }

@@ -42,7 +42,10 @@ def unpack(
         return SubmissionError(f"{path.name} was not unpacked: {why}.")
 
     if not is_archive(path):
-        raise SubmissionError(f"{path.name} is not an archive. Use one of {', '.join(ARCHIVE_SUFFIXES)}.")
+        *others, last = ARCHIVE_SUFFIXES
+        raise SubmissionError(
+            f"{path.name} is not an archive. The name must end in {', '.join(others)} or {last}."
+        )
     are_files: dict[str, bool] = {}  # case-folded names, because some file systems ignore case
     try:
         with read_errors(path):

@@ -119,7 +119,7 @@ def run_training(run: TrainingRun) -> FinishedRun:
     with lock_file(run.output / "config.toml", refusal):
         if not run.resume and newest_checkpoint(run.output) is not None:
             raise DecabenchError(
-                f"Another run has written checkpoints to {run.output} since this run was planned. Choose another "
+                f"Another run wrote checkpoints to {run.output} while this run was starting. Choose another "
                 "folder."
             )
         try:

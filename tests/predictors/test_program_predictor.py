@@ -170,7 +170,7 @@ def test_one_line(program, line, outcome):
     assert outcomes(program(body), questions(1)) == {"q0": outcome}
 
 
-_KEPT = "'context_kept' must be the start and the end of the kept part, such as [0, 1234], but is "
+_KEPT = "'context_kept' must be the start and end of the part that was kept, such as [0, 1234], but is "
 
 
 @pytest.mark.parametrize(

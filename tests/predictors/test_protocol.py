@@ -51,7 +51,7 @@ def test_what_ends_an_answer(text, before):
     assert before_stops(text, ("\n\n", "\nReview:")) == before
 
 
-_KEPT = "'context_kept' must be the start and the end of the kept part, such as [0, 1234], but is "
+_KEPT = "'context_kept' must be the start and end of the part that was kept, such as [0, 1234], but is "
 
 
 @pytest.mark.parametrize(

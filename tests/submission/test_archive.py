@@ -308,7 +308,7 @@ def test_a_damaged_tar_in_a_sound_gzip_is_noticed(tmp_path, into, change):
 
 def test_another_suffix_is_refused_with_those_that_work(tmp_path, into):
     with pytest.raises(
-        SubmissionError, match=r"x\.rar is not an archive\. Use one of \.zip, \.tar\.gz, \.tgz"
+        SubmissionError, match=r"x\.rar is not an archive\. The name must end in \.zip, \.tar\.gz or \.tgz"
     ):
         unpack(tmp_path / "x.rar", into)
 

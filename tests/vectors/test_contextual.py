@@ -128,7 +128,7 @@ def test_names_of_vectors(encoder):
     assert joined.digest == f"none:4+{joined.contextual[0].digest}"
     with pytest.raises(DataError, match=f"The contextual vectors contextual:{encoder} must come last"):
         join_vectors([f"contextual:{encoder}", "none:4"])
-    with pytest.raises(DataError, match="can't represent the words in answers"):
+    with pytest.raises(DataError, match="lists only contextual vectors"):
         join_vectors([f"contextual:{encoder}"])
 
 
