@@ -342,13 +342,20 @@ def _advice(error: click.ClickException) -> str:
 
         setting = find_setting(error.option_name.lstrip("-"))
         return f" Use a setting instead: --set {setting}=…" if setting else ""
-    if error.message.startswith("Got unexpected extra argument") and (given := context.params.get("tasks")):
+    if error.message.startswith("Got unexpected extra argument"):
         from decabench.tasks import known_tasks
 
         extra = error.message.rpartition("(")[2].rstrip(")").split()
-        if {*extra} <= known_tasks().keys():
+        if (
+            any("--tasks" in parameter.opts for parameter in command.params)
+            and {*extra} <= known_tasks().keys()
+        ):
+            given = context.params.get("tasks") or ()
             names = ",".join((*given, *extra))
-            return f". Separate several tasks with commas: --tasks {names}."
+            several = "Separate several tasks with commas" if given else "Choose tasks with an option"
+            return f". {several}: --tasks {names}."
+        if any(parameter.human_readable_name == "[SUBMISSION]" for parameter in command.params):
+            return ". Specify one submission at a time. To compare several, use decabench compare."
     if isinstance(error, click.NoSuchOption) and error.option_name == "--tasks":
         if any(
             isinstance(parameter, click.Argument) and parameter.name == "tasks"

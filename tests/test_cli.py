@@ -138,6 +138,8 @@ def test_version(command):
         (["evaluate", "--submission", ".", "--split", "train"], "'train' is not one of"),
         (["evaluate", "--submission", ".", "--jobs", "0"], "0 is not allowed. The value must be at least 1"),
         (["prepare", "--sample", "--mirror", "x"], "Use either --mirror or --sample"),
+        (["tasks", "overlap", "sst"], "Choose tasks with an option: --tasks sst."),
+        (["evaluate", ".", "."], "To compare several, use decabench compare."),
         (["tasks", "--include", "nowhere.toml"], "nowhere.toml, which does not exist"),
         (["leaderbord"], "No such command 'leaderbord'"),
     ],
