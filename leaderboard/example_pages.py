@@ -219,7 +219,7 @@ def read_texts(name: str, split: str, keeper: Keeper) -> TaskTexts:
             for row in rows
         ]
     except DecabenchError:
-        return TaskTexts("The data of this task was damaged when the site was built.")
+        return TaskTexts("This task's data was already damaged when the site was built.")
     if task is None:
         return TaskTexts("", examples)
     metric = keeper.metrics[task.metric]

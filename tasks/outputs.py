@@ -265,8 +265,8 @@ def _find_label_fault(answer: str, names: tuple[str, ...], metric: str) -> str:
         return f"The answer {answer[:60]!r} is not one of the labels {', '.join(names)}."
     if name != answer and metric in METRICS and not _are_alike(metric, name, answer):
         return (
-            f"The answer {answer[:60]!r} differs from the label {name[:60]!r} in case or spaces, so {metric} would "
-            "count the label as wrong. Write the answer exactly like the label."
+            f"The answer {answer[:60]!r} differs from the label {name[:60]!r} only in case or spacing, so {metric} "
+            "would score the label as wrong. Write the answer exactly like the label."
         )
     return ""
 

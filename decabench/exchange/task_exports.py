@@ -306,7 +306,7 @@ def _identifier(name: str) -> str:
 
 
 class _Function(str):
-    """The name of a function in utils.py, which lm-eval's YAML loads with the tag `!function`."""
+    """The name of a function in utils.py. lm-eval's YAML files refer to it with the tag `!function`."""
 
 
 def dump_yaml(value: Mapping[str, Any]) -> str:

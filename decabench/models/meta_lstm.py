@@ -96,7 +96,7 @@ class MetaLSTMConfig(TextConfig):
     reads_words: bool = True
     """Whether the upper LSTM of `ssp-mtl` reads the words as well as the lower states (paper, Eq. 13).
 
-    However, the 1411K parameters in the paper's table (recalled) match 16 LSTMs that don't read the words."""
+    However, the 1411K parameters in the paper's table (quoted from memory) match 16 LSTMs that don't read the words."""
     adversarial: Amount = 0.05
     """The weight of `asp-mtl`'s adversarial loss (Liu et al. 2017)."""
     orthogonality: Amount = 0.01

@@ -22,7 +22,7 @@ class Format(NamedTuple):
     decode: Callable[[str], str]
     """Decodes a string, or removes the format's markup. Strings in any other format are returned unchanged."""
     is_style: bool = False
-    """Whether the format may be intended. Such a format is a mistake only if decoding raises the score."""
+    """Whether the format may be intentional. Then it is a mistake only if decoding the answers raises the score."""
     looks: Callable[[str], bool] | None = None
     """Returns whether a string is in the format. If None, a string is in the format if `decode` changes it."""
 

@@ -278,8 +278,8 @@ class PairTests:
     wide: Array
     """The distance to the end that is farther from 0. Equal to `reach` if `p` is not below 0.05."""
     sizes: Array
-    """The typical contribution of a unit to the difference, over the units on which the systems differ; 0 if there
-    are none.
+    """The size of a typical unit's contribution to the difference, among the units on which the systems differ; 0 if
+    there are none.
     """
     span: float
     """The largest possible difference."""

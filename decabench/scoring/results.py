@@ -218,7 +218,7 @@ class TaskResult:
     variants: VariantScores | None = None
     """The scores for all wordings, if the questions were also asked in other wordings."""
     units: SampledUnits | None = None
-    """The sampled units that the interval resamples."""
+    """The units that the interval treats as sampled."""
 
 
 @dataclass(frozen=True)

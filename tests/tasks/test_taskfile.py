@@ -377,7 +377,7 @@ def test_tables_that_could_be_misread(
         (
             {"output": '{ kind = "label", names = ["New York", "Rome"] }', "metric": '"em"'},
             {"a": "New  York"},
-            "'New  York' differs from the label 'New York' in case or spaces, so em would count the label as wrong",
+            "'New  York' differs from the label 'New York' only in case or spacing, so em would score the label as wrong",
         ),
         (
             {"output": '"tags"'},
