@@ -6,8 +6,11 @@ first. Needs Playwright and Chromium or Chrome.
 
 from __future__ import annotations
 
+import csv
 import fcntl
+import hashlib
 import io
+import json
 import os
 import pty
 import re
@@ -27,6 +30,16 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
+SOURCES = IMAGES / "sources.json"
+"""The scores that the board's picture shows, and a digest of the files that the pictures are made from."""
+SHOWN = (
+    "submissions/*/submission.toml",
+    "submissions/*/predictions/*",
+    "examples/demo-model/answers/submission.toml",
+    "examples/demo-model/answers/predictions/*",
+    "examples/run.toml",
+)
+"""The files that the pictures are made from."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -51,6 +64,24 @@ PICTURES = (
     Picture("compare.png", "board/compare.html", 860, dark=True),
     Picture("show.png", "show/index.html", 760, choices={"select[name=kind]": "wrong"}),
 )
+
+
+def digest_sources() -> str:
+    """Return the SHA-256 digest of the files that the pictures are made from, with their paths."""
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in SHOWN for path in ROOT.glob(pattern)):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(ROOT).as_posix()} {content}\n".encode())
+    return digest.hexdigest()
+
+
+def write_sources(board: Path) -> None:
+    """Write `SOURCES` from the board's table."""
+    with board.open(encoding="utf-8", newline="") as file:
+        scores = {row["name"]: row["total"] for row in csv.DictReader(file) if row["rank"]}
+    SOURCES.write_text(
+        json.dumps({"scores": scores, "digest": digest_sources()}, indent=2) + "\n", encoding="utf-8"
+    )
 
 
 def decabench(*arguments: str | Path) -> None:
@@ -123,6 +154,7 @@ def main(home: Path) -> None:
                 page.screenshot(path=IMAGES / picture.name)
             take_terminal(chromium, terminal)
             chromium.close()
+        write_sources(pages / "board" / "board.csv")
     print(f"Pictures: {', '.join(sorted(path.name for path in IMAGES.glob('*.png')))}")
 
 

@@ -1,1 +1,1 @@
-from tests.tasks.conftest import shared  # noqa: F401
+from tests.tasks.conftest import prepared, shared  # noqa: F401
