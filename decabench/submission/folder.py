@@ -412,7 +412,7 @@ def submission_folder(path: Path) -> Iterator[Path]:
 
 def _folder_around(path: Path) -> Path | None:
     """Return the submission that a path without submission.toml is part of, or None if there is none."""
-    if not path.exists() or is_archive(path) or (path / METADATA_NAME).exists():
+    if (path / METADATA_NAME).exists() or not path.exists() or is_archive(path):
         return None
     is_plain = path.parts and ".." not in path.parts
     above = (path if is_plain else path.resolve()).parents[:_DEPTH]

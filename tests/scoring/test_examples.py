@@ -189,7 +189,7 @@ def test_examples_of_results(home: Path, submit: Submit) -> None:
     assert list(frame.columns[:5]) == ["id", "prediction", "raw", "reasoning", "references"]
     with pytest.raises(UnknownNameError, match="Did you mean squad"):
         results.examples("squat")
-    with pytest.raises(MissingDataError, match="read from a file"):
+    with pytest.raises(MissingDataError, match="don't contain examples"):
         Results.from_json(results.to_json()).examples("sst")
 
 

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 NAMES = ("prepare", "predict", "evaluate", "leaderboard")
-STATED = r"(\d+) files for `evaluate`, (\d+) for `predict`, (\d+) for `prepare`, (\d+) for `leaderboard`, (\d+) from a"
+STATED = r"(\d+) files for `evaluate`,\s(\d+) for `predict`,\s(\d+) for `prepare`,\s(\d+) for `leaderboard`,\s(\d+)"
 
 
 @pytest.fixture(scope="module")

@@ -155,7 +155,7 @@ def test_validation_examples_may_be_learned_from(home):
     for at in (0, 4, 5, len(rows) - 1):
         assert lexicon.decode(data["sst"].item(at)["context"][1:]) == rows[at].context.lower()
     with pytest.raises(
-        DecabenchError, match=r"'best_by' to 'last' and 'patience' to 0 \(they are 'decascore' and 3"
+        DecabenchError, match=r"'best_by' to 'last' \(it is 'decascore'\) and 'patience' to 0 \(it is 3"
     ):
         replace(config, best_by="decascore", patience=3)
     with pytest.raises(DecabenchError, match="learn_validation"):

@@ -354,7 +354,7 @@ class OpenAIPredictor:
                     now = f"trying {self.ways[0]}" if self.ways else "using <answer>…</answer> tags instead"
                     self.client.say_once(
                         way,
-                        f"{self.client.url} can't enforce a format with {way} ({error}). decabench is {now}.",
+                        f"{self.client.url} doesn't support {way} ({error}). decabench is {now}.",
                     )
             else:
                 self.heeded.add(way)
