@@ -251,7 +251,7 @@ def _print_scores(done: Outcome, found: Comparison | None) -> None:
 
 
 def _wrong_answers(experiment: Experiment, done: Outcome) -> list[Browsed]:
-    """Return up to three wrong answers to the first three tasks, from different tasks if possible.
+    """Return up to three wrong answers, from the first three tasks that have any.
 
     Tasks with hidden labels are left out.
     """
@@ -265,13 +265,16 @@ def _wrong_answers(experiment: Experiment, done: Outcome) -> list[Browsed]:
         answers=experiment.evaluate.answers,
     )
     found = []
-    for name in islice(done.results.tasks, 3):
+    for name in done.results.tasks:
         try:
             examples = find_examples(done.folder, name, options)
         except DecabenchError:  # the labels are hidden, or the task failed, which is reported above
             continue
         wrong = browse_examples(examples, Chosen(right=False, order="loss"))
-        found.append([each for each in islice(wrong, 3) if each.row.references])
+        if some := [each for each in islice(wrong, 3) if each.row.references]:
+            found.append(some)
+        if len(found) == 3:
+            break
     return list(islice(filter(None, chain.from_iterable(zip_longest(*found))), 3))
 
 

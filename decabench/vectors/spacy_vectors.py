@@ -77,7 +77,11 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
         keys = np.fromiter(row_of.keys(), np.uint64, len(row_of))
         rows = np.fromiter(row_of.values(), np.int64, len(row_of))
         words = json.loads(paths[2].read_text(encoding="utf-8"))
-        if matrix.ndim != 2 or matrix.dtype.kind != "f" or not 0 <= rows.min() <= rows.max() < len(matrix):
+        if matrix.ndim != 2 or matrix.dtype.kind != "f":
+            raise ValueError(
+                f"the array has the shape {matrix.shape} and the type {matrix.dtype}, not rows of floats"
+            )
+        if not 0 <= rows.min() <= rows.max() < len(matrix):
             raise ValueError(
                 f"key2row refers to row {rows.max()}, but the matrix has the shape {matrix.shape}"
             )

