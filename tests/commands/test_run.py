@@ -44,7 +44,7 @@ def test_wrong_answers_come_from_the_tasks_that_have_any(command, home, tmp_path
     monkeypatch.setattr("sys.path", [*sys.path])
     (tmp_path / "model_that_knows_three_tasks.py").write_text(
         "from decabench.tasks import Store\n"
-        "known = {item.id: item.answers[0] for task in ('sst', 'schema', 'srl') "
+        "known = {item.id: item.answers[0] for task in ('sst', 'srl', 'zre') "
         f"for item in Store({str(home)!r}).references(task, 'validation')}}\n"
         "class Model:\n    def predict(self, questions):\n"
         "        return [known.get(question.id, 'nobody') for question in questions]\n"
