@@ -32,7 +32,15 @@ from decabench.tasks.example import Example
 from decabench.tasks.outputs import MOST_FAULTS, compares_words, describe_rows, find_alike, find_fault
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, changed_files, home_folder, is_of_other_files
-from decabench.tasks.task import HIDDEN_ADVICE, Task, available_splits, describe_absent, unquoted
+from decabench.tasks.task import (
+    HIDDEN_ADVICE,
+    RemoteFile,
+    Task,
+    available_splits,
+    describe_absent,
+    published_files,
+    unquoted,
+)
 from decabench.untrusted import read_json
 
 if TYPE_CHECKING:
@@ -535,20 +543,16 @@ def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
     forms = [source for source in task.sources if source.name == record.source]
     if any(record.rows == source.counts.get(split) for source in forms):
         return f"{split} has {found}, as expected from this source"
-    sizes = {file.name: file.size for source in forms for files in source.files.values() for file in files}
-    differing = [_name_with_sizes(file, sizes) for file in record.files if file["status"] == "mirror-differs"]
+    published_as = published_files(forms)
+    differing = [
+        f"{name}{published_as.get(name, RemoteFile(name)).describe_size(file.get('size'))}"
+        for file in record.files
+        if file["status"] == "mirror-differs" and (name := str(file["name"]))
+    ]
     if not differing:
         return f"{split} has {found} (read from {', '.join(str(file['name']) for file in record.files)})"
     is_other = "is not the published file" if len(differing) == 1 else "are not the published files"
     return f"{split} has {found}, because {', '.join(differing)} {is_other}"
-
-
-def _name_with_sizes(file: Mapping[str, Any], published: Mapping[str, int | None]) -> str:
-    name, size = str(file["name"]), file.get("size")
-    expected = published.get(name)
-    if not isinstance(size, int) or expected in (None, size):
-        return name
-    return f"{name} ({size:,} bytes instead of {expected:,})"
 
 
 def _place(task: Task, request: Request) -> str:

@@ -127,6 +127,12 @@ class RemoteFile:
             faults.append(f"{size} bytes, expected {self.size}")
         return faults
 
+    def describe_size(self, size: object) -> str:
+        """Return both sizes if a file has another size, as in ` (22 bytes instead of 80)`, and otherwise ""."""
+        if not isinstance(size, int) or self.size in (None, size):
+            return ""
+        return f" ({size:,} bytes instead of {self.size:,})"
+
 
 _ON_HUB = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+)/resolve/.+\.parquet")
 
@@ -162,6 +168,11 @@ class Source:
         """
         found = (_ON_HUB.fullmatch(url) for url in self.urls)
         return next((match[1] for match in found if match), "")
+
+
+def published_files(sources: Iterable[Source]) -> dict[str, RemoteFile]:
+    """Return the published files of all splits by name."""
+    return {file.name: file for source in sources for files in source.files.values() for file in files}
 
 
 def list_files(sources: Iterable[Source], splits: Iterable[str]) -> str:

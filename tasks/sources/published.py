@@ -15,7 +15,7 @@ from urllib.parse import quote
 from decabench.archives import extract
 from decabench.errors import DataError, MissingDataError, StorageError
 from decabench.files import file_digests, make_folder, read_errors, temporary_folder
-from decabench.tasks.task import RemoteFile, Source, list_files
+from decabench.tasks.task import RemoteFile, Source, list_files, published_files
 from decabench.text import short_list
 from decabench.untrusted import open_parquet
 
@@ -113,16 +113,13 @@ class SourceFiles(ExitStack):
 
     def describe_differing(self) -> str:
         """Name the files that differ from the published files, with both sizes. Returns "" if there are none."""
-        published = {file.name: file.size for files in self.source.files.values() for file in files}
-        sentences = []
-        for record in self.records:
-            if record.status == "mirror-differs":
-                size = published.get(record.name)
-                sizes = (
-                    f" ({record.size:,} bytes instead of {size:,})" if size not in (None, record.size) else ""
-                )
-                sentences.append(f"{record.name} differs from the published file{sizes}.")
-        return " ".join(sentences)
+        published = published_files([self.source])
+        return " ".join(
+            f"{file.name} differs from the published file{file.describe_size(record.size)}."
+            for record in self.records
+            if record.status == "mirror-differs"
+            for file in [published.get(record.name, RemoteFile(record.name))]
+        )
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         """Stream the rows of a parquet file, with all columns or only the given columns.
